@@ -1,0 +1,68 @@
+//! The project's automation: `cargo xtask ci` is the whole of CI, and everything it does is a
+//! subcommand of its own.
+//!
+//! Only the standard library is used, so that building this costs nothing before the first check.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a tool for developers talks to them"
+)]
+
+mod bench;
+mod ci;
+mod generate;
+mod ordinary_user;
+mod process;
+mod setup;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use process::{Failure, Outcome};
+
+const HELP: &str = "\
+Usage: cargo xtask <COMMAND>
+
+Commands:
+  ci               All checks and tests, in the order of CI
+  setup [--bench]  Install what the tests need, and with --bench what the benchmarks compare with
+  tidy             Check the rules of the house that no other tool checks
+  gen [--check]    Write the generated pages of docs/reference, or only compare them
+  bench start      Measure how fast a box starts, beside its peers
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if words == ["ci"] {
+        return ci::run_all();
+    }
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Outcome {
+    match words {
+        [] | ["help" | "-h" | "--help"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        ["setup"] => setup::run(setup::Purpose::Tests),
+        ["setup", "--bench"] => setup::run(setup::Purpose::Benchmarks),
+        ["tidy"] => tidy::run(),
+        ["gen"] => generate::run(generate::Mode::Write),
+        ["gen", "--check"] => generate::run(generate::Mode::Check),
+        ["bench", "start"] => bench::start(),
+        ["bench", "start", bench::IN_MOUNT_NAMESPACE] => bench::start_in_mount_namespace(),
+        _ => Err(Failure::new(format!(
+            "unknown command `{}`\n\n{HELP}",
+            words.join(" ")
+        ))),
+    }
+}
