@@ -1,0 +1,374 @@
+//! PID 1 of a box: performs the steps that make the box, then starts, watches and ends its commands.
+//!
+//!     Waiting ──steps──▶ Locked down ──Stop, or all control connections gone──▶ exit
+//!
+//! - `Waiting`: namespaces exist, nothing untrusted has run, init still has its creator's power.
+//! - `Locked down`: the last step dropped that power for good. From here on init only forks commands.
+//! - When init exits the kernel kills every process of the box: there is no other way to clean up,
+//!   and none is needed.
+//!
+//! **Invariants:** one thread, no lock, no allocation that depends on what a command does. Init trusts
+//! its control connections and nothing else; commands cannot reach its descriptors or its memory.
+
+mod launch;
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{WaitOptions, WaitStatus};
+
+use crate::kernel::RealKernel;
+use crate::process_tree;
+use crate::protocol::{
+    Answer, Exit, JobEvent, JobOrder, Launch, LaunchStage, OnDisconnect, Order, Reach, Then,
+};
+use crate::{sys, wire};
+use launch::{LaunchError, Streams, launch};
+
+pub(crate) use launch::display_name;
+
+/// Control connections served at once; one more is refused by closing it.
+const CONNECTIONS_MAX: usize = 256;
+
+/// A command that runs.
+#[derive(Debug)]
+struct Job {
+    pid: i32,
+    marker: String,
+    socket: Option<OwnedFd>,
+    disconnect: OnDisconnect,
+    life: Life,
+}
+
+/// An ended command stays known while the host holds on to it: the host may still want to end what the
+/// command left behind, and closing the socket first could cost the host the exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Running,
+    Ended,
+}
+
+/// Whether init goes on.
+#[derive(Debug, PartialEq, Eq)]
+enum Flow {
+    GoOn,
+    Stop,
+}
+
+#[derive(Debug)]
+struct Init {
+    kernel: RealKernel,
+    controls: Vec<OwnedFd>,
+    listener: Option<OwnedFd>,
+    held: Vec<OwnedFd>,
+    signals: OwnedFd,
+    jobs: Vec<Job>,
+}
+
+/// Runs as PID 1 of the new namespaces until the box ends.
+pub(crate) fn run(control: OwnedFd) -> ! {
+    sys::reset_signals();
+    let Ok(signals) = sys::signal_descriptor(&[
+        libc::SIGCHLD,
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGHUP,
+        libc::SIGQUIT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+    ]) else {
+        sys::exit_now(1)
+    };
+    // The only effect of a failure is a less telling process list.
+    let _unnamed = rustix::thread::set_name(c"holm-init");
+    let mut init = Init {
+        kernel: RealKernel::default(),
+        controls: vec![control],
+        listener: None,
+        held: Vec::new(),
+        signals,
+        jobs: Vec::new(),
+    };
+    while init.turn() == Flow::GoOn {}
+    sys::exit_now(0)
+}
+
+/// What woke init up.
+#[derive(Debug, Clone, Copy)]
+enum Wake {
+    Signal,
+    Listener,
+    Control(usize),
+    Job(usize),
+}
+
+impl Init {
+    /// One turn of the loop: wait, then handle everything that is ready.
+    fn turn(&mut self) -> Flow {
+        if self.controls.is_empty() && self.listener.is_none() {
+            // Nobody can reach this box any more.
+            return Flow::Stop;
+        }
+        let mut wakes = vec![Wake::Signal];
+        let mut waited = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        if let Some(listener) = &self.listener {
+            wakes.push(Wake::Listener);
+            waited.push(PollFd::new(listener, PollFlags::IN));
+        }
+        for (index, control) in self.controls.iter().enumerate() {
+            wakes.push(Wake::Control(index));
+            waited.push(PollFd::new(control, PollFlags::IN));
+        }
+        for (index, job) in self.jobs.iter().enumerate() {
+            if let Some(socket) = &job.socket {
+                wakes.push(Wake::Job(index));
+                waited.push(PollFd::new(socket, PollFlags::IN));
+            }
+        }
+        match rustix::event::poll(&mut waited, None) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Flow::GoOn,
+            Err(_) => return Flow::Stop,
+        }
+        let ready = waited.iter().map(|fd| !fd.revents().is_empty());
+        // From the back, so that removing an entry does not move those still to be handled.
+        let ready: Vec<Wake> = wakes
+            .into_iter()
+            .zip(ready)
+            .filter_map(|(wake, ready)| ready.then_some(wake))
+            .collect();
+        for wake in ready.into_iter().rev() {
+            let flow = match wake {
+                Wake::Signal => {
+                    self.on_signals();
+                    Flow::GoOn
+                }
+                Wake::Listener => {
+                    self.on_connection();
+                    Flow::GoOn
+                }
+                Wake::Control(index) => self.on_order(index),
+                Wake::Job(index) => {
+                    self.on_job_order(index);
+                    Flow::GoOn
+                }
+            };
+            if flow == Flow::Stop {
+                return flow;
+            }
+        }
+        Flow::GoOn
+    }
+
+    fn on_signals(&mut self) {
+        while let Some(signal) = sys::read_signal(self.signals.as_fd()) {
+            if signal == libc::SIGCHLD {
+                self.reap();
+            } else {
+                // Whoever signals the box means what runs in it.
+                for job in self.jobs.iter().filter(|job| job.life == Life::Running) {
+                    drop(sys::kill(-job.pid, signal));
+                }
+            }
+        }
+        self.reap();
+    }
+
+    /// Takes the exit status of every ended process, ours or an orphan.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            let pid = pid.as_raw_nonzero().get();
+            let is_it = |job: &Job| job.pid == pid && job.life == Life::Running;
+            let Some(index) = self.jobs.iter().position(is_it) else {
+                continue;
+            };
+            let Some(job) = self.jobs.get_mut(index) else {
+                continue;
+            };
+            job.life = Life::Ended;
+            match &job.socket {
+                // A host that is gone does not want to know, and closes the socket.
+                Some(socket) => {
+                    drop(wire::send(socket, &JobEvent::Exited(exit_of(status)), &[]));
+                }
+                None => drop(self.jobs.swap_remove(index)),
+            }
+        }
+    }
+
+    fn on_connection(&mut self) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        let flags = rustix::net::SocketFlags::CLOEXEC;
+        if let Ok(connection) = rustix::net::accept_with(listener, flags)
+            && self.controls.len() < CONNECTIONS_MAX
+        {
+            self.controls.push(connection);
+        }
+    }
+
+    fn on_order(&mut self, index: usize) -> Flow {
+        let Some(control) = self.controls.get(index) else {
+            return Flow::GoOn;
+        };
+        let Ok(Some((order, descriptors))) = wire::receive::<Order>(control) else {
+            drop(self.controls.remove(index));
+            return Flow::GoOn;
+        };
+        let answer = match order {
+            Order::Perform { steps, then } => {
+                self.kernel.hold(descriptors);
+                let failure = steps.iter().enumerate().find_map(|(index, step)| {
+                    let error = step.perform(&mut self.kernel).err()?;
+                    Some(Answer::StepFailed {
+                        index,
+                        errno: error.raw_os_error().unwrap_or(libc::EIO),
+                    })
+                });
+                if failure.is_some() || then == Then::Serve {
+                    self.kernel.release();
+                }
+                Some((failure.unwrap_or(Answer::Done), None))
+            }
+            Order::Hold => {
+                self.held.extend(descriptors);
+                None
+            }
+            Order::Listen => {
+                self.listener = descriptors.into_iter().next();
+                None
+            }
+            Order::Start(order) => {
+                self.start(&order, descriptors);
+                None
+            }
+            Order::Root => Some(match open_root() {
+                Ok(root) => (Answer::Root, Some(root)),
+                Err(error) => (
+                    Answer::Failed {
+                        errno: error.raw_os_error(),
+                    },
+                    None,
+                ),
+            }),
+            Order::Stop => return Flow::Stop,
+        };
+        if let (Some((answer, descriptor)), Some(control)) = (answer, self.controls.get(index)) {
+            let descriptors: Vec<_> = descriptor.iter().map(AsFd::as_fd).collect();
+            // A host that does not listen to the answer will close the connection too.
+            drop(wire::send(control, &answer, &descriptors));
+        }
+        Flow::GoOn
+    }
+
+    fn start(&mut self, order: &Launch, descriptors: Vec<OwnedFd>) {
+        // The dead count against the box's limit until they are reaped. The jobs that woke us in this
+        // turn have been handled before any order, so their places in the list may change.
+        self.reap();
+        let mut descriptors = descriptors.into_iter();
+        let Some(socket) = descriptors.next() else {
+            return;
+        };
+        let mut master = None;
+        let streams = match order.terminal {
+            Some(size) => open_terminal(size).map(|(opened, path)| {
+                master = Some(opened);
+                Streams::Terminal(path)
+            }),
+            None => match (descriptors.next(), descriptors.next(), descriptors.next()) {
+                (Some(stdin), Some(stdout), Some(stderr)) => {
+                    Ok(Streams::Three([stdin, stdout, stderr]))
+                }
+                _ => Err(LaunchError {
+                    stage: LaunchStage::Streams,
+                    errno: libc::EINVAL,
+                }),
+            },
+        };
+        let event = match streams.and_then(|streams| launch(order, &streams)) {
+            Ok(pid) => {
+                let copy = rustix::io::fcntl_dupfd_cloexec(&socket, 0).ok();
+                self.jobs.push(Job {
+                    pid,
+                    marker: order.marker.clone(),
+                    socket: copy,
+                    disconnect: order.disconnect,
+                    life: Life::Running,
+                });
+                JobEvent::Started { pid }
+            }
+            Err(error) => JobEvent::NotStarted {
+                stage: error.stage,
+                errno: error.errno,
+            },
+        };
+        let descriptors: Vec<_> = master.iter().map(AsFd::as_fd).collect();
+        // A host that is gone is noticed by its closed job socket.
+        drop(wire::send(&socket, &event, &descriptors));
+    }
+
+    fn on_job_order(&mut self, index: usize) {
+        let Some(job) = self.jobs.get_mut(index) else {
+            return;
+        };
+        let Some(socket) = &job.socket else { return };
+        match wire::receive::<JobOrder>(socket) {
+            Ok(Some((JobOrder::Signal { signal, reach }, _))) => match (job.life, reach) {
+                (Life::Running, Reach::Group) => drop(sys::kill(-job.pid, signal)),
+                (Life::Running, Reach::Tree) => {
+                    process_tree::signal(job.pid, &job.marker, signal);
+                }
+                // The group's number may be another's by now.
+                (Life::Ended, Reach::Group) => {}
+                (Life::Ended, Reach::Tree) => process_tree::signal_leftovers(&job.marker, signal),
+            },
+            Ok(None) | Err(_) => match (job.life, job.disconnect) {
+                (Life::Ended, _) => drop(self.jobs.remove(index)),
+                (Life::Running, OnDisconnect::Kill) => {
+                    job.socket = None;
+                    process_tree::signal(job.pid, &job.marker, libc::SIGKILL);
+                }
+                (Life::Running, OnDisconnect::Keep) => job.socket = None,
+            },
+        }
+    }
+}
+
+fn exit_of(status: WaitStatus) -> Exit {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        // Stops and continuations are not asked for; a missing status is a failure.
+        (None, None) => Exit::Lost,
+    }
+}
+
+fn open_root() -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(
+        c"/",
+        rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )
+}
+
+fn open_terminal(size: crate::protocol::TerminalSize) -> Result<(OwnedFd, CString), LaunchError> {
+    use rustix::pty::OpenptFlags;
+    let failed = |error: rustix::io::Errno| LaunchError {
+        stage: LaunchStage::Terminal,
+        errno: error.raw_os_error(),
+    };
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags).map_err(failed)?;
+    rustix::pty::unlockpt(&master).map_err(failed)?;
+    let path = rustix::pty::ptsname(&master, Vec::new()).map_err(failed)?;
+    let size = rustix::termios::Winsize {
+        ws_row: size.rows,
+        ws_col: size.columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    rustix::termios::tcsetwinsize(&master, size).map_err(failed)?;
+    Ok((master, path))
+}

@@ -1,0 +1,66 @@
+//! The Linux engine: boxes made of namespaces, overlays, control groups and a seccomp filter.
+//!
+//!     Engine ──▶ spawner ──clone3──▶ init (PID 1 of the box) ──fork──▶ commands
+//!        │                              ▲
+//!        └── plan: Vec<Step> ───────────┘
+//!
+//! - [`Engine`] makes a [`LinuxBox`] from a [`BoxSpec`]; [`LinuxBox::start`] runs a [`Command`] in it.
+//! - [`files`] reads and writes below a descriptor that an attacker controls, confined by the kernel.
+//! - [`plain`] runs commands without isolation, with the same care for their processes.
+//!
+//! This crate blocks, knows no async runtime, prints nothing, and is the only one with unsafe code.
+
+#![expect(unsafe_code, reason = "this crate is where the kernel is spoken to")]
+
+mod base;
+mod boxes;
+pub mod cgroup;
+mod engine;
+mod error;
+pub mod files;
+mod init;
+mod job;
+mod kernel;
+mod mounts;
+pub mod plain;
+mod plan;
+#[cfg(test)]
+mod plan_tests;
+mod process_tree;
+mod protocol;
+pub mod pump;
+#[cfg(test)]
+mod recorder;
+pub mod seccomp;
+mod spawner;
+mod spec;
+mod step;
+mod sys;
+mod wire;
+
+pub use base::{BaseOptions, HOME, HOSTNAME, HostBase, ShownToolchain, TOOLCHAINS, USER_NAME};
+pub use boxes::LinuxBox;
+pub use cgroup::Limits;
+pub use engine::{Engine, Prepared, PreparedSpec};
+pub use error::{EngineError, Result};
+pub use job::{Command, Job, Streams};
+pub use plan::{HOST_ID_BASE, Power};
+pub use process_tree::MARKER_VARIABLE;
+pub use protocol::{Exit, LaunchStage, OnDisconnect, Reach, TerminalSize};
+pub use spec::{BOX_USER, BoxSpec, Lifetime, MountSpec, Network, Owners, Profile};
+pub use step::{Access, Durability, OverlayMarks, Owner, Step, UpperLayer};
+pub use wire::WIRE_VERSION;
+
+/// Sixteen hexadecimal digits from the kernel's random source.
+pub fn random_hex() -> String {
+    let mut bytes = [0_u8; 8];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let rest = bytes.get_mut(filled..).unwrap_or_default();
+        // Interrupted, or too early in the machine's boot: the source comes.
+        if let Ok(count) = rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()) {
+            filled += count;
+        }
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,119 @@
+//! Mounts before they have a place: made by whoever has the power, attached by whoever has the namespace.
+//!
+//! As root the host makes a box's own mounts and init only attaches them, so that a prepared box has
+//! already lost sight of the host's files. Without root only init has the power, and makes them itself.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags};
+
+use crate::step::{Access, Devices, Durability, OverlayMarks, OverlayOptions, UpperLayer};
+use crate::sys;
+
+/// An overlay that is not attached anywhere yet.
+pub(crate) fn overlay(
+    lower: &[PathBuf],
+    upper: Option<&UpperLayer>,
+    options: OverlayOptions,
+) -> io::Result<OwnedFd> {
+    // Layers are named by descriptor: fsconfig takes at most 255 bytes, and a path may hold colons.
+    let mut layers = Vec::new();
+    let mut name_of = |path: &Path| -> io::Result<String> {
+        let layer = rustix::fs::open(
+            path,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        let name = format!("/proc/self/fd/{}", layer.as_raw_fd());
+        layers.push(layer);
+        Ok(name)
+    };
+    let lower = lower
+        .iter()
+        .map(|path| name_of(path))
+        .collect::<io::Result<Vec<_>>>()?;
+    let upper = match upper {
+        Some(layer) => Some((name_of(&layer.upper)?, name_of(&layer.work)?)),
+        None => None,
+    };
+
+    let context = rustix::mount::fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    rustix::mount::fsconfig_set_string(&context, c"source", c"holm")?;
+    rustix::mount::fsconfig_set_string(&context, c"lowerdir", lower.join(":").as_str())?;
+    if let Some((upper, work)) = &upper {
+        rustix::mount::fsconfig_set_string(&context, c"upperdir", upper.as_str())?;
+        rustix::mount::fsconfig_set_string(&context, c"workdir", work.as_str())?;
+        match options.marks {
+            // Renaming a folder of a lower layer works as on a plain file system.
+            OverlayMarks::Trusted => {
+                rustix::mount::fsconfig_set_string(&context, c"redirect_dir", c"on")?;
+            }
+            OverlayMarks::User => {}
+        }
+        match options.durability {
+            Durability::Volatile => {
+                rustix::mount::fsconfig_set_flag(&context, c"volatile")?;
+            }
+            Durability::Durable => {}
+        }
+    }
+    match options.marks {
+        OverlayMarks::User => rustix::mount::fsconfig_set_flag(&context, c"userxattr")?,
+        OverlayMarks::Trusted => {}
+    }
+    rustix::mount::fsconfig_create(&context)?;
+    Ok(rustix::mount::fsmount(
+        &context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+    )?)
+}
+
+/// A copy of a mount, with all that is mounted below it, not attached anywhere yet.
+pub(crate) fn bind(
+    source: &Path,
+    access: Access,
+    devices: Devices,
+    owners: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
+    let clone = rustix::mount::open_tree(
+        CWD,
+        source,
+        OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_RECURSIVE,
+    )?;
+    let mut attributes = libc::MOUNT_ATTR_NOSUID;
+    match access {
+        Access::ReadOnly => attributes |= libc::MOUNT_ATTR_RDONLY,
+        Access::ReadWrite => {}
+    }
+    match devices {
+        Devices::Hidden => attributes |= libc::MOUNT_ATTR_NODEV,
+        Devices::Usable => attributes |= libc::MOUNT_ATTR_NOEXEC,
+    }
+    sys::set_mount_attributes(clone.as_fd(), attributes)?;
+    if let Some(owners) = owners {
+        sys::translate_owners(clone.as_fd(), owners)?;
+    }
+    Ok(clone)
+}
+
+/// Whether a mount shows a folder, or a single file.
+pub(crate) fn is_folder(mount: &OwnedFd) -> io::Result<bool> {
+    Ok(rustix::fs::fstat(mount)?.st_mode & libc::S_IFMT == libc::S_IFDIR)
+}
+
+/// Hangs a mount over an open folder or file.
+pub(crate) fn attach(mount: impl AsFd, target: impl AsFd) -> io::Result<()> {
+    Ok(rustix::mount::move_mount(
+        mount,
+        c"",
+        target,
+        c"",
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
+    )?)
+}

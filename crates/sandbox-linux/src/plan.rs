@@ -1,0 +1,447 @@
+//! From a box's specification to the steps that make it: pure, and the one place that knows the order.
+//!
+//! The order carries the safety: mounts are made while init still has its creator's power, the host's
+//! root is forgotten before the power is, and the filter comes last because it forbids all of that.
+
+use std::path::{Path, PathBuf};
+
+use crate::base::{HOSTNAME, HostBase};
+use crate::error::{EngineError, Result};
+use crate::seccomp::Profile;
+use crate::spawner::{IdMap, SetGroups, UserNamespace};
+use crate::spec::{BOX_USER, BoxSpec, Lifetime, MountSpec, Network};
+use crate::step::{
+    Access, Capability, DescriptorIndex, Devices, Durability, Filesystem, Groups, OverlayMarks,
+    OverlayOptions, Owner, Step, UpperLayer, is_place,
+};
+
+/// The first host id of a box's range: above all ranges that systemd and shadow hand out.
+pub const HOST_ID_BASE: u32 = 0x7000_0000;
+/// Ids in a box's range.
+const HOST_ID_COUNT: u32 = 65_536;
+
+/// Device nodes that programs expect; they are the host's own, by bind mount.
+const DEVICES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"];
+
+/// Kernel files that tell about the host, or act on it when the modes are wrong.
+const PROC_MASKED: [&str; 6] = [
+    "kcore",
+    "keys",
+    "kmsg",
+    "sched_debug",
+    "sysrq-trigger",
+    "timer_list",
+];
+
+/// Whether a `uid_map` or `gid_map` has a line that holds all ids of boxes.
+pub(crate) fn map_covers_box_ids(map: &str) -> bool {
+    map.lines().any(|line| {
+        let numbers: Vec<u64> = line
+            .split_ascii_whitespace()
+            .filter_map(|number| number.parse().ok())
+            .collect();
+        let [inside, _, count] = numbers.as_slice() else {
+            return false;
+        };
+        let (first, after) = (
+            u64::from(HOST_ID_BASE),
+            u64::from(HOST_ID_BASE + HOST_ID_COUNT),
+        );
+        *inside <= first && after <= inside + count
+    })
+}
+
+/// With whose power a box is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Power {
+    /// Real root: ids are mapped to a range of their own.
+    Root,
+    /// An ordinary user, who becomes the box's user.
+    User { uid: u32, gid: u32 },
+}
+
+impl Power {
+    pub fn marks(self) -> OverlayMarks {
+        match self {
+            Self::Root => OverlayMarks::Trusted,
+            Self::User { .. } => OverlayMarks::User,
+        }
+    }
+
+    /// The box user's ids on the host.
+    pub fn box_user(self) -> Owner {
+        match self {
+            Self::Root => Owner {
+                uid: HOST_ID_BASE + BOX_USER,
+                gid: HOST_ID_BASE + BOX_USER,
+            },
+            Self::User { uid, gid } => Owner { uid, gid },
+        }
+    }
+
+    /// Who owns the box's `/` on the host.
+    pub fn box_root(self) -> Owner {
+        match self {
+            Self::Root => Owner {
+                uid: HOST_ID_BASE,
+                gid: HOST_ID_BASE,
+            },
+            Self::User { uid, gid } => Owner { uid, gid },
+        }
+    }
+
+    /// The user namespace of a box.
+    pub(crate) fn user_namespace(self) -> UserNamespace {
+        match self {
+            Self::Root => {
+                let all = IdMap {
+                    inside: 0,
+                    outside: HOST_ID_BASE,
+                    count: HOST_ID_COUNT,
+                };
+                UserNamespace {
+                    uids: vec![all],
+                    gids: vec![all],
+                    setgroups: SetGroups::Allow,
+                }
+            }
+            Self::User { uid, gid } => {
+                let only = |outside| {
+                    vec![IdMap {
+                        inside: BOX_USER,
+                        outside,
+                        count: 1,
+                    }]
+                };
+                UserNamespace {
+                    uids: only(uid),
+                    gids: only(gid),
+                    setgroups: SetGroups::Deny,
+                }
+            }
+        }
+    }
+
+    /// The ids that commands change to; an ordinary user's box has only one to offer.
+    pub(crate) fn command_ids(self) -> Option<(u32, u32)> {
+        match self {
+            Self::Root => Some((BOX_USER, BOX_USER)),
+            Self::User { .. } => None,
+        }
+    }
+}
+
+/// A user namespace through which `uid`'s files appear as the box user's.
+pub(crate) fn owner_translation(power: Power, uid: u32, gid: u32) -> Option<UserNamespace> {
+    match power {
+        Power::Root => {
+            let to = power.box_user();
+            let only = |inside, outside| {
+                vec![IdMap {
+                    inside,
+                    outside,
+                    count: 1,
+                }]
+            };
+            Some(UserNamespace {
+                uids: only(uid, to.uid),
+                gids: only(gid, to.gid),
+                setgroups: SetGroups::Allow,
+            })
+        }
+        // The box user is the caller already.
+        Power::User { .. } => None,
+    }
+}
+
+/// The namespaces that a box's init is born into.
+pub(crate) fn clone_flags(power: Power, network: Network) -> u64 {
+    let mut flags =
+        libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+    match network {
+        Network::None => flags |= libc::CLONE_NEWNET,
+        Network::Host => {}
+    }
+    match power {
+        // Joined last instead, so that the box does not own its mounts and its network.
+        Power::Root => {}
+        Power::User { .. } => flags |= libc::CLONE_NEWUSER,
+    }
+    u64::from(flags.unsigned_abs())
+}
+
+/// What every box on a base needs, whatever it is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BasePlan<'a> {
+    pub(crate) directory: &'a Path,
+    pub(crate) base: &'a HostBase,
+    pub(crate) power: Power,
+    pub(crate) profile: Profile,
+    pub(crate) network: Network,
+    pub(crate) durability: Durability,
+    /// The box's control groups.
+    pub(crate) tasks: &'a [DescriptorIndex],
+}
+
+/// What is the same for every box on a base: done ahead of time for a prepared one.
+pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
+    let BasePlan {
+        directory,
+        base,
+        power,
+        profile,
+        network,
+        durability,
+        tasks,
+    } = *plan;
+    let options = OverlayOptions {
+        marks: power.marks(),
+        durability,
+    };
+    let place = |text: &str| PathBuf::from(text);
+    let tmpfs = |at: &str, mode| Step::Mount {
+        place: place(at),
+        filesystem: Filesystem::Tmpfs {
+            mode,
+            bytes_max: None,
+        },
+    };
+    let mut steps = vec![
+        Step::MakeMountsPrivate,
+        Step::MountRoot {
+            at: directory.join("mnt"),
+            lower: vec![base.root_layer.clone()],
+            upper: UpperLayer {
+                upper: directory.join("root-upper"),
+                work: directory.join("root-work"),
+            },
+            options,
+        },
+    ];
+    for folder in &base.system {
+        steps.push(read_only(folder));
+    }
+    let shown_through = |folder: &Path, layer: &Path| Step::MountOverlay {
+        place: folder.to_path_buf(),
+        lower: vec![layer.to_path_buf(), folder.to_path_buf()],
+        upper: None,
+        options,
+    };
+    steps.push(shown_through(Path::new("/etc"), &base.etc_layer));
+    for folder in &base.optional {
+        steps.push(shown_through(folder, &base.empty_layer));
+    }
+    for toolchain in &base.toolchains {
+        steps.push(read_only(&toolchain.path));
+    }
+    steps.push(Step::Mount {
+        place: place("/proc"),
+        filesystem: Filesystem::Proc,
+    });
+    match profile {
+        Profile::Strict => steps.extend(PROC_MASKED.iter().map(|name| Step::Mask {
+            place: Path::new("/proc").join(name),
+        })),
+        // The kernel lets a nested user namespace mount its own /proc only if this one is whole.
+        Profile::Nested => {}
+    }
+    steps.push(tmpfs("/tmp", 0o1777));
+    steps.push(tmpfs("/run", 0o1777));
+    steps.push(tmpfs("/dev", 0o755));
+    for name in DEVICES {
+        let node = Path::new("/dev").join(name);
+        steps.push(Step::BindMount {
+            source: node.clone(),
+            place: node,
+            access: Access::ReadWrite,
+            devices: Devices::Usable,
+            owners: None,
+        });
+    }
+    steps.push(Step::Mount {
+        place: place("/dev/pts"),
+        filesystem: Filesystem::Devpts {
+            // Init opens the terminals, and the command must be able to open its own by name.
+            owner: match power {
+                Power::Root => Some(power.box_user()),
+                Power::User { .. } => None,
+            },
+        },
+    });
+    steps.push(tmpfs("/dev/shm", 0o1777));
+    for (link, target) in [
+        ("/dev/ptmx", "pts/ptmx"),
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+    ] {
+        steps.push(Step::Symlink {
+            place: place(link),
+            target: place(target),
+        });
+    }
+    match network {
+        Network::None => steps.push(Step::BringUpLoopback),
+        Network::Host => {}
+    }
+    steps.push(Step::SetHostname {
+        name: HOSTNAME.into(),
+    });
+    if !tasks.is_empty() {
+        steps.push(Step::JoinControlGroups {
+            tasks: tasks.to_vec(),
+        });
+    }
+    steps.push(Step::NewCgroupNamespace);
+    match power {
+        // The host makes the rest of the mounts, so nothing of its tree is needed any more.
+        Power::Root => steps.push(Step::EnterRoot),
+        Power::User { .. } => {}
+    }
+    steps
+}
+
+fn read_only(folder: &Path) -> Step {
+    Step::BindMount {
+        source: folder.to_path_buf(),
+        place: folder.to_path_buf(),
+        access: Access::ReadOnly,
+        devices: Devices::Hidden,
+        owners: None,
+    }
+}
+
+/// Descriptors that go with the final steps, by their index.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Descriptors {
+    pub(crate) user_namespace: Option<DescriptorIndex>,
+    /// As root, the mounts of the specification, made by the host.
+    pub(crate) mounts: Vec<DescriptorIndex>,
+}
+
+/// What makes this one box out of a prepared one, ending with the loss of all power.
+pub(crate) fn final_steps(
+    spec: &BoxSpec,
+    power: Power,
+    descriptors: &Descriptors,
+    processes_max: Option<u64>,
+) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    for (index, mount) in spec.mounts.iter().enumerate() {
+        check_place(mount.place())?;
+        steps.push(match (power, descriptors.mounts.get(index)) {
+            (Power::Root, Some(made)) => Step::AttachMount {
+                mount: *made,
+                place: mount.place().to_path_buf(),
+            },
+            (Power::Root | Power::User { .. }, _) => mount_step(mount, power, spec.durability),
+        });
+    }
+    match power {
+        Power::Root => {}
+        Power::User { .. } => steps.push(Step::EnterRoot),
+    }
+    match power {
+        Power::Root => {
+            if let Some(descriptor) = descriptors.user_namespace {
+                steps.push(Step::EnterUserNamespace { descriptor });
+            }
+            steps.push(Step::BecomeUser {
+                uid: 0,
+                gid: 0,
+                groups: Groups::Drop,
+            });
+        }
+        Power::User { .. } => {
+            steps.push(Step::BecomeUser {
+                uid: BOX_USER,
+                gid: BOX_USER,
+                groups: Groups::Keep,
+            });
+        }
+    }
+    if let Some(count_max) = processes_max {
+        steps.push(Step::LimitProcesses { count_max });
+    }
+    steps.push(Step::KeepCapabilities {
+        keep: match power {
+            Power::Root => vec![
+                Capability::Kill,
+                Capability::SetGid,
+                Capability::SetUid,
+                Capability::DacReadSearch,
+                Capability::SysPtrace,
+            ],
+            Power::User { .. } => Vec::new(),
+        },
+    });
+    steps.push(Step::NoNewPrivileges);
+    // Changing ids and capabilities resets both of these, so they come after.
+    steps.push(Step::HideFromBox);
+    match spec.lifetime {
+        Lifetime::WithCreator => steps.push(Step::DieWithSpawner),
+        Lifetime::UntilStopped => {}
+    }
+    steps.push(Step::InstallSeccomp {
+        profile: spec.profile,
+    });
+    Ok(steps)
+}
+
+/// A mount of the specification as the step that makes it.
+pub(crate) fn mount_step(mount: &MountSpec, power: Power, durability: Durability) -> Step {
+    match mount {
+        MountSpec::Overlay {
+            place,
+            lower,
+            upper,
+        } => Step::MountOverlay {
+            place: place.clone(),
+            lower: lower.clone(),
+            upper: Some(upper.clone()),
+            options: OverlayOptions {
+                marks: power.marks(),
+                durability,
+            },
+        },
+        MountSpec::Bind {
+            source,
+            place,
+            access,
+            ..
+        } => Step::BindMount {
+            source: source.clone(),
+            place: place.clone(),
+            access: *access,
+            devices: Devices::Hidden,
+            // Only root translates owners, and does so where it makes the mount.
+            owners: None,
+        },
+    }
+}
+
+/// Refuses mounts over what keeps the box a box.
+pub(crate) fn check_place(place: &Path) -> Result<()> {
+    let lacks = |reason: String| EngineError::HostLacks {
+        reason,
+        hint: "choose another folder, for instance one below your home or the temp folder".into(),
+    };
+    if !is_place(place) {
+        return Err(lacks(format!(
+            "`{}` is not a place inside a box",
+            place.display()
+        )));
+    }
+    let reserved = [
+        "/dev", "/etc", "/proc", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
+        "/libx32",
+    ];
+    if place == Path::new("/") || reserved.iter().any(|taken| place.starts_with(taken)) {
+        return Err(lacks(format!(
+            "`{}` belongs to the system inside a box",
+            place.display()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! What a caller asks of a box.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::HostBase;
+use crate::cgroup::Limits;
+pub use crate::seccomp::Profile;
+use crate::step::{Access, Durability, UpperLayer};
+
+/// The box's user, as seen inside. Agents refuse to run as root, so commands do not.
+pub const BOX_USER: u32 = 1000;
+
+/// What the box can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// A network namespace with nothing but loopback.
+    None,
+    /// The host's own network, with everything that listens on it.
+    Host,
+}
+
+/// When the box ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lifetime {
+    /// With the engine that made it, however that ends.
+    WithCreator,
+    /// When it is stopped.
+    UntilStopped,
+}
+
+/// Files of the host inside the box.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MountSpec {
+    /// A read-only tree with a private writable layer over it.
+    Overlay {
+        place: PathBuf,
+        lower: Vec<PathBuf>,
+        upper: UpperLayer,
+    },
+    /// A folder or file of the host itself.
+    Bind {
+        source: PathBuf,
+        place: PathBuf,
+        access: Access,
+        owners: Owners,
+    },
+}
+
+impl MountSpec {
+    /// Where it is seen inside.
+    pub fn place(&self) -> &Path {
+        match self {
+            Self::Overlay { place, .. } | Self::Bind { place, .. } => place,
+        }
+    }
+}
+
+/// Whose files the box sees in a bind mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owners {
+    AsOnHost,
+    /// This user's and group's files appear as the box user's, and what the box makes is theirs.
+    BoxUserIs {
+        uid: u32,
+        gid: u32,
+    },
+}
+
+/// A box to be made.
+#[derive(Debug, Clone)]
+pub struct BoxSpec {
+    /// For messages and for the control groups; letters, digits and hyphens.
+    pub id: String,
+    /// A private folder for the box's layers, made by the caller.
+    pub directory: PathBuf,
+    pub base: HostBase,
+    pub mounts: Vec<MountSpec>,
+    pub profile: Profile,
+    pub network: Network,
+    pub limits: Limits,
+    pub lifetime: Lifetime,
+    pub durability: Durability,
+}

@@ -1,0 +1,18 @@
+//! What a box promises whoever made it: root or an ordinary user.
+
+mod basics;
+mod boxes_apart;
+mod calls;
+mod endings;
+mod files;
+mod hosts;
+mod life;
+mod limits;
+mod network;
+mod prepared;
+mod processes;
+mod profiles;
+mod restart;
+mod starting;
+mod streams;
+mod terminal;
