@@ -83,13 +83,12 @@ pub struct Toolchain {
 }
 
 /// Shown read-only when they exist in the caller's home. Folders that also hold credentials or the
-/// user's own sources (`.cargo`, `go`) are shown in parts.
-pub const TOOLCHAINS: [Toolchain; 20] = [
+/// user's own sources (`.cargo`, `go`) are shown in parts, or not at all (`.dotnet` holds private keys).
+pub const TOOLCHAINS: [Toolchain; 19] = [
     toolchain(".asdf", Some("ASDF_DATA_DIR")),
     toolchain(".bun/bin", None),
     toolchain(".cargo/bin", None),
     toolchain(".deno/bin", None),
-    toolchain(".dotnet", Some("DOTNET_ROOT")),
     toolchain(".elan", Some("ELAN_HOME")),
     toolchain(".ghcup/bin", None),
     toolchain(".ghcup/ghc", None),
@@ -169,7 +168,7 @@ impl HostBase {
             etc_layer: skeleton.join("etc"),
             empty_layer: skeleton.join("empty"),
             system: paths(&SYSTEM_FOLDERS),
-            optional: paths(&["/opt"]),
+            optional: paths(&["/opt", "/usr/local"]),
             toolchains,
         })
     }

@@ -4,7 +4,7 @@
 //! (`openat2` beneath the root), which also sees symlinks; this one gives the clear error, and is the only one that a
 //! remote backend has before its first call.
 //!
-//! **Invariants:** comparison is by component, never by string prefix (`/work-evil` is not below `/work`; `..foo` is a
+//! **Invariants:** comparison is by component, never by string prefix (`/base-evil` is not below `/base`; `..foo` is a
 //! file name); a returned path holds neither `.` nor `..` (save the lone `.` of [`confine_from`]); nothing is read
 //! from the file system.
 

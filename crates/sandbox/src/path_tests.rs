@@ -11,23 +11,23 @@ fn confined(base: &str, user: &str) -> Result<PathBuf> {
 #[test]
 fn what_is_inside_is_normalised() {
     for (user, expected) in [
-        ("", "/work"),
-        (".", "/work"),
-        ("a.txt", "/work/a.txt"),
-        ("a/./b//c", "/work/a/b/c"),
-        ("a/../b", "/work/b"),
-        ("..foo", "/work/..foo"),
-        ("a/..foo/b..", "/work/a/..foo/b.."),
-        ("...", "/work/..."),
-        ("/work", "/work"),
-        ("/work/", "/work"),
-        ("/work/a", "/work/a"),
-        ("/other/../work/a", "/work/a"),
-        ("../work/a", "/work/a"),
-        ("/../work/a", "/work/a"),
+        ("", "/base"),
+        (".", "/base"),
+        ("a.txt", "/base/a.txt"),
+        ("a/./b//c", "/base/a/b/c"),
+        ("a/../b", "/base/b"),
+        ("..foo", "/base/..foo"),
+        ("a/..foo/b..", "/base/a/..foo/b.."),
+        ("...", "/base/..."),
+        ("/base", "/base"),
+        ("/base/", "/base"),
+        ("/base/a", "/base/a"),
+        ("/other/../base/a", "/base/a"),
+        ("../base/a", "/base/a"),
+        ("/../base/a", "/base/a"),
     ] {
         assert_eq!(
-            confined("/work", user).unwrap(),
+            confined("/base", user).unwrap(),
             Path::new(expected),
             "{user}"
         );
@@ -42,18 +42,18 @@ fn ac_7_what_is_outside_is_refused() {
         "a/../../escape.txt",
         "/",
         "/etc/passwd",
-        "/work-evil",
-        "/work-evil/a",
-        "../work-evil",
+        "/base-evil",
+        "/base-evil/a",
+        "../base-evil",
         "/workspace",
-        "/work/../etc",
+        "/base/../etc",
         "//etc",
         "/Work",
     ] {
-        let error = confined("/work", user).unwrap_err();
+        let error = confined("/base", user).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("path confinement violation: `{user}` is outside base directory `/work`")
+            format!("path confinement violation: `{user}` is outside base directory `/base`")
         );
     }
 }
@@ -61,8 +61,8 @@ fn ac_7_what_is_outside_is_refused() {
 #[test]
 fn the_base_is_normalised_too() {
     assert_eq!(
-        confined("/srv/../work/.", "a").unwrap(),
-        Path::new("/work/a")
+        confined("/srv/../base/.", "a").unwrap(),
+        Path::new("/base/a")
     );
     assert_eq!(confined("/", "../a").unwrap(), Path::new("/a"));
 }
@@ -76,7 +76,7 @@ fn a_relative_base_is_refused() {
 #[test]
 fn a_nul_is_refused() {
     assert_eq!(
-        confined("/work", "a\0b").unwrap_err().to_string(),
+        confined("/base", "a\0b").unwrap_err().to_string(),
         "the path contains a NUL byte"
     );
     assert!(confined("/wo\0rk", "a").is_err());
@@ -85,29 +85,29 @@ fn a_nul_is_refused() {
 #[test]
 fn from_a_current_directory() {
     let from = |current: &str, user: &str| {
-        confine_from(Path::new("/work"), Path::new(current), Path::new(user))
+        confine_from(Path::new("/base"), Path::new(current), Path::new(user))
     };
     for (current, user, expected) in [
-        ("/work", "", "."),
-        ("/work", "/work", "."),
-        ("/work/a", "", "a"),
-        ("/work/a", "..", "."),
-        ("/work/a", "b", "a/b"),
+        ("/base", "", "."),
+        ("/base", "/base", "."),
+        ("/base/a", "", "a"),
+        ("/base/a", "..", "."),
+        ("/base/a", "b", "a/b"),
         ("a", "../b", "b"),
         ("", "b", "b"),
-        ("/work/a", "/work/c", "c"),
-        ("/work/a", "..foo", "a/..foo"),
+        ("/base/a", "/base/c", "c"),
+        ("/base/a", "..foo", "a/..foo"),
     ] {
         let relative = from(current, user).unwrap();
         assert_eq!(relative, Path::new(expected), "{current} {user}");
         assert!(relative.is_relative());
     }
     for (current, user) in [
-        ("/work/a", "../.."),
-        ("/work/a", "/etc"),
+        ("/base/a", "../.."),
+        ("/base/a", "/etc"),
         ("/etc", "a"),
-        ("/work-evil", "a"),
-        ("..", "work/a"),
+        ("/base-evil", "a"),
+        ("..", "base/a"),
     ] {
         assert!(from(current, user).is_err(), "{current} {user}");
     }
@@ -119,8 +119,8 @@ fn hostile_path() -> impl Strategy<Value = String> {
         Just(".."),
         Just("."),
         Just(""),
-        Just("work"),
-        Just("work-evil"),
+        Just("base"),
+        Just("base-evil"),
         Just("a"),
         Just("..foo"),
         Just("é"),
@@ -152,7 +152,7 @@ fn walk(start: &[&str], user: &str) -> Vec<String> {
 proptest! {
     #[test]
     fn a_confined_path_is_below_its_base_and_stays_so(user in hostile_path()) {
-        let base = Path::new("/work/a");
+        let base = Path::new("/base/a");
         if let Ok(path) = confine(base, Path::new(&user)) {
             prop_assert!(path.strip_prefix(base).is_ok());
             prop_assert!(path.components().all(|part| !matches!(part, Component::ParentDir | Component::CurDir)));
@@ -162,9 +162,9 @@ proptest! {
 
     #[test]
     fn a_walk_over_names_agrees(user in hostile_path()) {
-        let names = walk(&["work", "a"], &user);
-        let inside = names.starts_with(&["work".to_owned(), "a".to_owned()]);
-        let confined = confine(Path::new("/work/a"), Path::new(&user));
+        let names = walk(&["base", "a"], &user);
+        let inside = names.starts_with(&["base".to_owned(), "a".to_owned()]);
+        let confined = confine(Path::new("/base/a"), Path::new(&user));
         prop_assert_eq!(confined.is_ok(), inside);
         if let Ok(path) = confined {
             prop_assert_eq!(path, PathBuf::from(format!("/{}", names.join("/"))));
@@ -173,7 +173,7 @@ proptest! {
 
     #[test]
     fn both_functions_agree(user in hostile_path()) {
-        let base = Path::new("/work");
+        let base = Path::new("/base");
         let absolute = confine(base, Path::new(&user)).ok();
         let relative = confine_from(base, base, Path::new(&user)).ok();
         prop_assert_eq!(absolute, relative.map(|path| normalise(&base.join(path))));

@@ -14,11 +14,11 @@ struct Recorder {
 #[async_trait]
 impl Sandbox for Recorder {
     fn work_dir(&self) -> &Path {
-        Path::new("/work")
+        Path::new("/base")
     }
 
     fn current_dir(&self) -> PathBuf {
-        PathBuf::from("/work/src")
+        PathBuf::from("/base/src")
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -88,9 +88,9 @@ fn upload(path: &str) -> FileUpload {
 #[test]
 fn uploads_start_at_the_current_directory() {
     let sandbox = Recorder::default();
-    now(sandbox.upload_files(&[upload("a"), upload("../b"), upload("/work/c")])).unwrap();
+    now(sandbox.upload_files(&[upload("a"), upload("../b"), upload("/base/c")])).unwrap();
     let written = sandbox.written.lock().unwrap();
-    assert_eq!(*written, ["a", "../b", "/work/c"].map(PathBuf::from));
+    assert_eq!(*written, ["a", "../b", "/base/c"].map(PathBuf::from));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn ac_7_one_bad_path_and_nothing_is_written() {
     let error = now(sandbox.upload_files(&[upload("a"), upload("../../escape.txt")])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "path confinement violation: `../../escape.txt` is outside base directory `/work`"
+        "path confinement violation: `../../escape.txt` is outside base directory `/base`"
     );
     assert!(sandbox.written.lock().unwrap().is_empty());
 }

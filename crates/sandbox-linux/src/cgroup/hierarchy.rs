@@ -179,7 +179,8 @@ impl Hierarchy {
                 group.dirs.push(GroupDir::new(place, path));
             }
         }
-        if group.dirs.is_empty() {
+        // Where no group can be made, the box was made without one.
+        if group.dirs.is_empty() && !self.places.is_empty() {
             return Err(CgroupError::NotFound {
                 name: name.to_owned(),
             });

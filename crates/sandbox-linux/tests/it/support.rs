@@ -318,6 +318,13 @@ pub(crate) fn shell_with(script: &str, token: &str) -> String {
     format!("sh -c '{script}; : {head}''{tail}'")
 }
 
+/// Removes the control groups of a box that ended without being stopped, where the host has any.
+pub(crate) fn remove_group(engine: &Engine, id: &str) {
+    if let Ok(group) = engine.hierarchy().open_existing(id) {
+        group.remove().unwrap();
+    }
+}
+
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -40,7 +40,7 @@ pub(super) fn run(argument: &str) {
         spec.lifetime = Lifetime::UntilStopped;
     }
     let inner = engine.create(&spec).unwrap();
-    if *lifetime == "kept" {
+    if matches!(*lifetime, "kept" | "listening") {
         inner.listen(&Path::new(directory).join("socket")).unwrap();
     }
     if *lifetime == "once" {

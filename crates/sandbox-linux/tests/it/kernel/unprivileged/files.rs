@@ -6,7 +6,7 @@ use std::path::Path;
 
 use holm_sandbox_linux::{Access, MountSpec, Network, Owners, UpperLayer};
 
-use crate::support::{TestBox, token};
+use crate::support::{TestBox, TestFolder, token};
 
 #[test]
 fn the_host_is_there_to_use_and_not_to_change() {
@@ -156,7 +156,7 @@ fn a_shown_folder_is_shared_as_far_as_it_is_allowed() {
 
 #[test]
 fn an_overlay_keeps_the_hosts_folder_as_it_was() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = TestFolder::new();
     let lower = folder.path().join("lower");
     for name in ["lower/sub", "upper", "work"] {
         fs::create_dir_all(folder.path().join(name)).unwrap();

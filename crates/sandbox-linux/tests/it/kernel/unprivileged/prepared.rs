@@ -4,7 +4,9 @@ use holm_sandbox_linux::{
     BoxSpec, Durability, Engine, Limits, LinuxBox, Network, PreparedSpec, Profile,
 };
 
-use crate::support::{TestFolder, command, open_descriptors, probed, run_in, spec, wait_until};
+use crate::support::{
+    TestFolder, command, open_descriptors, probed, remove_group, run_in, spec, wait_until,
+};
 
 fn ahead(spec: &BoxSpec) -> PreparedSpec {
     PreparedSpec {
@@ -132,6 +134,7 @@ fn prepared_boxes_that_nobody_wants_are_gone() {
             .count()
             == 1
     });
+    remove_group(&engine, &spec.id);
 }
 
 /// Whether a process is our spawner, or was made by it.

@@ -151,7 +151,7 @@ fn a_kill_by_interruption_takes_the_whole_tree() {
     let sandbox = TestBox::new();
     let token = token();
     let script = format!(
-        "trap '' TERM INT; setsid {} & echo ready; sleep 1000",
+        "trap '' TERM INT; echo ready; setsid {} & sleep 1000",
         sleeper(&token)
     );
     let (job, stdout, stderr) = start_piped(&sandbox.inner, &command(&["sh", "-c", &script]));
