@@ -7,12 +7,12 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use crate::base::{BaseOptions, HostBase};
-use crate::boxes::LinuxBox;
+use crate::boxes::{LinuxBox, end_process};
 use crate::cgroup::{BoxGroup, Hierarchy, LimitKind, Limits, Unenforced};
 use crate::error::{EngineError, HostFileContext, Result};
 use crate::plan::{self, BasePlan, Descriptors, Power};
 use crate::protocol::{Answer, Order, Then};
-use crate::spawner::{NewProcess, Spawner};
+use crate::spawner::{NewProcess, Spawner, UserNamespace};
 use crate::spec::{BoxSpec, MountSpec, Network, Owners};
 use crate::step::{Devices, Durability, OverlayOptions, Step};
 use crate::{mounts, seccomp::Profile, wire};
@@ -28,14 +28,51 @@ pub struct Engine {
 /// A box in all but its files, limits and lock-down: namespaces and the base's mounts exist already.
 #[derive(Debug)]
 pub struct Prepared {
-    id: String,
-    directory: PathBuf,
+    spec: PreparedSpec,
     process: NewProcess,
     group: BoxGroup,
-    profile: Profile,
-    network: Network,
-    durability: Durability,
-    base: HostBase,
+    waiting: Waiting,
+}
+
+/// A process that performs the base steps, before it has groups.
+#[derive(Debug)]
+struct Beginning {
+    spec: PreparedSpec,
+    process: NewProcess,
+    /// On v2, where the process is born into it.
+    group: Option<BoxGroup>,
+    sent: Vec<Step>,
+}
+
+/// Which answer of init is still due.
+#[derive(Debug)]
+enum Waiting {
+    Nothing,
+    /// The one to the base steps.
+    Base(Vec<Step>),
+}
+
+impl Prepared {
+    fn send(&self, steps: &[Step], descriptors: &[BorrowedFd<'_>], then: Then) -> Result<()> {
+        send_steps(&self.spec.id, &self.process, steps, descriptors, then)
+    }
+
+    fn receive(&self, steps: &[Step]) -> Result<()> {
+        receive_answer(&self.spec.id, &self.process, steps)
+    }
+
+    fn take_base_answer(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
+            Waiting::Nothing => Ok(()),
+            Waiting::Base(steps) => self.receive(&steps),
+        }
+    }
+
+    fn tasks(&self) -> Result<Vec<OwnedFd>> {
+        self.group
+            .join_fds()
+            .map_err(|source| EngineError::Cgroup { source })
+    }
 }
 
 /// What must be known to prepare a box ahead of time.
@@ -94,33 +131,50 @@ impl Engine {
         })
     }
 
+    /// Says that a box will be made soon: its process is made meanwhile. An optimisation that may fail.
+    pub fn expect_box(&self, network: Network) {
+        // A v2 group must exist before the process that is born into it.
+        if !self.hierarchy.needs_birth_inside() {
+            let flags = plan::clone_flags(self.power, network);
+            // The error comes again, and is told, when the box is made.
+            let later = match self.power {
+                Power::Root => Some(self.power.user_namespace()),
+                Power::User { .. } => None,
+            };
+            drop(
+                self.spawner
+                    .begin_process(flags, self.namespace_at_birth(), later),
+            );
+        }
+    }
+
+    fn namespace_at_birth(&self) -> Option<UserNamespace> {
+        match self.power {
+            Power::Root => None,
+            Power::User { .. } => Some(self.power.user_namespace()),
+        }
+    }
+
     /// Makes a box from nothing.
     pub fn create(&self, spec: &BoxSpec) -> Result<LinuxBox> {
-        let mut prepared = self.clone_process(
-            PreparedSpec {
-                id: spec.id.clone(),
-                directory: spec.directory.clone(),
-                base: spec.base.clone(),
-                profile: spec.profile,
-                network: spec.network,
-                durability: spec.durability,
-            },
-            &spec.limits,
-        )?;
-        let finished = self.finish(&mut prepared, spec, BaseSteps::ToDo);
+        let beginning = self.begin(PreparedSpec {
+            id: spec.id.clone(),
+            directory: spec.directory.clone(),
+            base: spec.base.clone(),
+            profile: spec.profile,
+            network: spec.network,
+            durability: spec.durability,
+        })?;
+        let mut prepared = self.give_group(beginning, &spec.limits)?;
+        let finished = self.finish(&mut prepared, spec);
         self.finished_box(prepared, spec, finished)
     }
 
     /// Does ahead of time what every box on the same base needs.
     pub fn prepare(&self, spec: PreparedSpec) -> Result<Prepared> {
-        let prepared = self.clone_process(spec, &Limits::default())?;
-        let performed = self.tasks_of(&prepared).and_then(|tasks| {
-            let indices: Vec<_> = (0..tasks.len()).collect();
-            let borrowed: Vec<_> = tasks.iter().map(AsFd::as_fd).collect();
-            let steps = self.base_steps(&prepared, &indices);
-            perform(&prepared, &steps, &borrowed, Then::MoreSteps)
-        });
-        match performed {
+        let beginning = self.begin(spec)?;
+        let mut prepared = self.give_group(beginning, &Limits::default())?;
+        match self.join(&mut prepared) {
             Ok(()) => Ok(prepared),
             Err(error) => {
                 abandon(prepared);
@@ -139,12 +193,12 @@ impl Engine {
             spec.durability,
             &spec.base,
         ) != (
-            &prepared.id,
-            &prepared.directory,
-            prepared.profile,
-            prepared.network,
-            prepared.durability,
-            &prepared.base,
+            &prepared.spec.id,
+            &prepared.spec.directory,
+            prepared.spec.profile,
+            prepared.spec.network,
+            prepared.spec.durability,
+            &prepared.spec.base,
         ) {
             abandon(prepared);
             return self.create(spec);
@@ -153,7 +207,7 @@ impl Engine {
             abandon(prepared);
             return Err(EngineError::Cgroup { source });
         }
-        let finished = self.finish(&mut prepared, spec, BaseSteps::Done);
+        let finished = self.finish(&mut prepared, spec);
         self.finished_box(prepared, spec, finished)
     }
 
@@ -162,40 +216,90 @@ impl Engine {
         abandon(prepared);
     }
 
-    fn clone_process(&self, spec: PreparedSpec, limits: &Limits) -> Result<Prepared> {
+    /// Has init perform the base steps, and does not wait for it: there is work to do meanwhile.
+    fn begin(&self, spec: PreparedSpec) -> Result<Beginning> {
         self.make_layers(&spec.directory)?;
-        let group = self
-            .hierarchy
-            .create(&spec.id, limits)
-            .map_err(|source| EngineError::Cgroup { source })?;
-        let user_namespace = match self.power {
-            Power::Root => None,
-            Power::User { .. } => Some(self.power.user_namespace()),
+        let group = if self.hierarchy.needs_birth_inside() {
+            Some(self.new_group(&spec.id, &Limits::default())?)
+        } else {
+            None
         };
-        let started = group
-            .clone_into_fd()
-            .map_err(|source| EngineError::Cgroup { source })
-            .and_then(|cgroup| {
-                self.spawner.new_process(
-                    plan::clone_flags(self.power, spec.network),
-                    user_namespace,
-                    cgroup.as_ref().map(AsFd::as_fd),
-                )
-            });
-        match started {
-            Ok(process) => Ok(Prepared {
-                id: spec.id,
-                directory: spec.directory,
+        match self.begin_process(&spec, group.as_ref()) {
+            Ok((process, sent)) => Ok(Beginning {
+                spec,
                 process,
                 group,
-                profile: spec.profile,
-                network: spec.network,
-                durability: spec.durability,
-                base: spec.base,
+                sent,
             }),
             Err(error) => {
                 // The error that matters is the first one.
-                drop(group.remove());
+                drop(group.map(|group| group.remove()));
+                Err(error)
+            }
+        }
+    }
+
+    fn begin_process(
+        &self,
+        spec: &PreparedSpec,
+        group: Option<&BoxGroup>,
+    ) -> Result<(NewProcess, Vec<Step>)> {
+        let cgroup = match group {
+            Some(group) => group
+                .clone_into_fd()
+                .map_err(|source| EngineError::Cgroup { source })?,
+            None => None,
+        };
+        let process = self.spawner.new_process(
+            plan::clone_flags(self.power, spec.network),
+            self.namespace_at_birth(),
+            cgroup.as_ref().map(AsFd::as_fd),
+        )?;
+        let steps = plan::base_steps(&BasePlan {
+            directory: &spec.directory,
+            base: &spec.base,
+            power: self.power,
+            profile: spec.profile,
+            network: spec.network,
+            durability: spec.durability,
+        });
+        send_steps(&spec.id, &process, &steps, &[], Then::MoreSteps)?;
+        Ok((process, steps))
+    }
+
+    fn new_group(&self, id: &str, limits: &Limits) -> Result<BoxGroup> {
+        self.hierarchy
+            .create(id, limits)
+            .map_err(|source| EngineError::Cgroup { source })
+    }
+
+    /// Gives a beginning its control groups and its limits.
+    fn give_group(&self, beginning: Beginning, limits: &Limits) -> Result<Prepared> {
+        let Beginning {
+            spec,
+            process,
+            group,
+            sent,
+        } = beginning;
+        let given = match group {
+            Some(mut group) => match group.update(limits).map(drop) {
+                Ok(()) => Ok(group),
+                Err(source) => {
+                    drop(group.remove());
+                    Err(EngineError::Cgroup { source })
+                }
+            },
+            None => self.new_group(&spec.id, limits),
+        };
+        match given {
+            Ok(group) => Ok(Prepared {
+                spec,
+                process,
+                group,
+                waiting: Waiting::Base(sent),
+            }),
+            Err(error) => {
+                end_process(&process.pidfd);
                 Err(error)
             }
         }
@@ -225,36 +329,29 @@ impl Engine {
         Ok(())
     }
 
-    fn base_steps(&self, prepared: &Prepared, tasks: &[usize]) -> Vec<Step> {
-        plan::base_steps(&BasePlan {
-            directory: &prepared.directory,
-            base: &prepared.base,
-            power: self.power,
-            profile: prepared.profile,
-            network: prepared.network,
-            durability: prepared.durability,
-            tasks,
-        })
+    /// Waits for the base steps and moves init into its groups.
+    fn join(&self, prepared: &mut Prepared) -> Result<()> {
+        let tasks = prepared.tasks()?;
+        let indices: Vec<_> = (0..tasks.len()).collect();
+        let borrowed: Vec<_> = tasks.iter().map(AsFd::as_fd).collect();
+        let steps = plan::join_steps(&indices);
+        prepared.send(&steps, &borrowed, Then::MoreSteps)?;
+        prepared.take_base_answer()?;
+        prepared.receive(&steps)
     }
 
-    fn tasks_of(&self, prepared: &Prepared) -> Result<Vec<OwnedFd>> {
-        prepared
-            .group
-            .join_fds()
-            .map_err(|source| EngineError::Cgroup { source })
-    }
-
-    /// Performs what is left, in one message.
-    fn finish(&self, prepared: &mut Prepared, spec: &BoxSpec, base: BaseSteps) -> Result<()> {
+    /// Performs what is left.
+    fn finish(&self, prepared: &mut Prepared, spec: &BoxSpec) -> Result<()> {
         let mut sent: Vec<OwnedFd> = Vec::new();
-        let mut steps = match base {
-            BaseSteps::Done => Vec::new(),
-            BaseSteps::ToDo => {
-                sent = self.tasks_of(prepared)?;
+        let mut steps = Vec::new();
+        match &prepared.waiting {
+            Waiting::Nothing => {}
+            Waiting::Base(_) => {
+                sent = prepared.tasks()?;
                 let indices: Vec<_> = (0..sent.len()).collect();
-                self.base_steps(prepared, &indices)
+                steps = plan::join_steps(&indices);
             }
-        };
+        }
         let mut index_of = |descriptor: OwnedFd| {
             sent.push(descriptor);
             sent.len() - 1
@@ -281,7 +378,9 @@ impl Engine {
             processes_max,
         )?);
         let borrowed: Vec<BorrowedFd<'_>> = sent.iter().map(AsFd::as_fd).collect();
-        perform(prepared, &steps, &borrowed, Then::Serve)
+        prepared.send(&steps, &borrowed, Then::Serve)?;
+        prepared.take_base_answer()?;
+        prepared.receive(&steps)
     }
 
     /// Makes a mount of the specification, for init to attach.
@@ -350,12 +449,6 @@ fn owns_box_ids() -> bool {
     covers("/proc/self/uid_map") && covers("/proc/self/gid_map")
 }
 
-/// Whether the steps that every box needs have been performed.
-enum BaseSteps {
-    Done,
-    ToDo,
-}
-
 /// Without a pids controller the kernel can still count the box's processes in its user namespace.
 fn processes_limit_without_cgroup(power: Power, group: &BoxGroup, limits: &Limits) -> Option<u64> {
     let pids = limits.pids?;
@@ -381,24 +474,23 @@ fn processes_limit_is_by_rlimit(power: Power, unenforced: &Unenforced) -> bool {
     }
 }
 
-fn perform(
-    prepared: &Prepared,
+fn send_steps(
+    id: &str,
+    process: &NewProcess,
     steps: &[Step],
     descriptors: &[BorrowedFd<'_>],
     then: Then,
 ) -> Result<()> {
-    let control = |source| EngineError::Control {
-        doing: "set up",
-        id: prepared.id.clone(),
-        source,
-    };
-    let socket = &prepared.process.control;
     let order = Order::Perform {
         steps: steps.to_vec(),
         then,
     };
-    wire::send(socket, &order, descriptors).map_err(control)?;
-    match wire::receive_answer::<Answer>(socket).map_err(control)? {
+    wire::send(&process.control, &order, descriptors).map_err(|source| set_up_failed(id, source))
+}
+
+fn receive_answer(id: &str, process: &NewProcess, steps: &[Step]) -> Result<()> {
+    let answer = wire::receive_answer::<Answer>(&process.control);
+    match answer.map_err(|source| set_up_failed(id, source))? {
         Some((Answer::Done, _)) => Ok(()),
         Some((Answer::StepFailed { index, errno }, _)) => {
             let source = io::Error::from_raw_os_error(errno);
@@ -407,21 +499,27 @@ fn perform(
                     step: Box::new(step.clone()),
                     source,
                 },
-                None => control(source),
+                None => set_up_failed(id, source),
             })
         }
         Some((Answer::Root | Answer::Failed { .. }, _)) => {
-            Err(control(io::ErrorKind::InvalidData.into()))
+            Err(set_up_failed(id, io::ErrorKind::InvalidData.into()))
         }
-        None => Err(EngineError::NotRunning {
-            id: prepared.id.clone(),
-        }),
+        None => Err(EngineError::NotRunning { id: id.to_owned() }),
+    }
+}
+
+fn set_up_failed(id: &str, source: io::Error) -> EngineError {
+    EngineError::Control {
+        doing: "set up",
+        id: id.to_owned(),
+        source,
     }
 }
 
 /// Ends a box that never came to be. Its folder is the caller's to remove.
 fn abandon(prepared: Prepared) {
-    crate::boxes::end_process(&prepared.process.pidfd);
+    end_process(&prepared.process.pidfd);
     // A group that stays empty does no harm, and the next clean-up finds it.
     drop(prepared.group.remove());
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, OpenTreeFlags, UnmountFlags,
 };
@@ -48,6 +48,7 @@ pub(crate) trait Kernel {
         devices: Devices,
         owners: Option<DescriptorIndex>,
     ) -> io::Result<()>;
+    fn make_device(&mut self, place: &Path) -> io::Result<()>;
     fn attach_mount(&mut self, mount: DescriptorIndex, place: &Path) -> io::Result<()>;
     fn mount(&mut self, place: &Path, filesystem: &Filesystem) -> io::Result<()>;
     fn mask(&mut self, place: &Path) -> io::Result<()>;
@@ -237,6 +238,30 @@ impl Kernel for RealKernel {
         self.attach(&mount, place)
     }
 
+    fn make_device(&mut self, place: &Path) -> io::Result<()> {
+        let (Some(parent), Some(name)) = (place.parent(), place.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let on_host = rustix::fs::stat(place)?;
+        let folder = self.open_or_make_directory(parent)?;
+        let mode = Mode::from_raw_mode(0o666);
+        match rustix::fs::mknodat(
+            &folder,
+            name,
+            FileType::CharacterDevice,
+            mode,
+            on_host.st_rdev,
+        ) {
+            Ok(()) => Ok(rustix::fs::chmodat(&folder, name, mode, AtFlags::empty())?),
+            // Only the machine's own root may make one.
+            Err(rustix::io::Errno::PERM) => {
+                let mount = mounts::bind(place, Access::ReadWrite, Devices::Usable, None)?;
+                self.attach(&mount, place)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn attach_mount(&mut self, mount: DescriptorIndex, place: &Path) -> io::Result<()> {
         let mount = self.descriptor(mount)?.try_clone_to_owned()?;
         self.attach(&mount, place)
@@ -244,7 +269,14 @@ impl Kernel for RealKernel {
 
     fn mount(&mut self, place: &Path, filesystem: &Filesystem) -> io::Result<()> {
         let (name, extra) = match filesystem {
-            Filesystem::Tmpfs { .. } => (c"tmpfs", MountAttrFlags::MOUNT_ATTR_NODEV),
+            Filesystem::Tmpfs {
+                devices: Devices::Hidden,
+                ..
+            } => (c"tmpfs", MountAttrFlags::MOUNT_ATTR_NODEV),
+            Filesystem::Tmpfs {
+                devices: Devices::Usable,
+                ..
+            } => (c"tmpfs", MountAttrFlags::MOUNT_ATTR_NOEXEC),
             Filesystem::Proc => (
                 c"proc",
                 MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC,
@@ -253,13 +285,9 @@ impl Kernel for RealKernel {
         };
         let context = rustix::mount::fsopen(name, FsOpenFlags::FSOPEN_CLOEXEC)?;
         match filesystem {
-            Filesystem::Tmpfs { mode, bytes_max } => {
+            Filesystem::Tmpfs { mode, .. } => {
                 let mode = format!("{mode:o}");
                 rustix::mount::fsconfig_set_string(&context, c"mode", mode.as_str())?;
-                if let Some(bytes) = bytes_max {
-                    let bytes = bytes.to_string();
-                    rustix::mount::fsconfig_set_string(&context, c"size", bytes.as_str())?;
-                }
             }
             Filesystem::Proc => {}
             Filesystem::Devpts { owner } => {

@@ -20,18 +20,12 @@ pub const HOST_ID_BASE: u32 = 0x7000_0000;
 /// Ids in a box's range.
 const HOST_ID_COUNT: u32 = 65_536;
 
-/// Device nodes that programs expect; they are the host's own, by bind mount.
+/// Device nodes that programs expect.
 const DEVICES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"];
 
-/// Kernel files that tell about the host, or act on it when the modes are wrong.
-const PROC_MASKED: [&str; 6] = [
-    "kcore",
-    "keys",
-    "kmsg",
-    "sched_debug",
-    "sysrq-trigger",
-    "timer_list",
-];
+/// Kernel files that everybody may read and that tell about the host. Those that only root may open need
+/// no mask: nobody in a box is the machine's root.
+const PROC_MASKED: [&str; 3] = ["keys", "sched_debug", "timer_list"];
 
 /// Whether a `uid_map` or `gid_map` has a line that holds all ids of boxes.
 pub(crate) fn map_covers_box_ids(map: &str) -> bool {
@@ -179,8 +173,6 @@ pub(crate) struct BasePlan<'a> {
     pub(crate) profile: Profile,
     pub(crate) network: Network,
     pub(crate) durability: Durability,
-    /// The box's control groups.
-    pub(crate) tasks: &'a [DescriptorIndex],
 }
 
 /// What is the same for every box on a base: done ahead of time for a prepared one.
@@ -192,19 +184,15 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
         profile,
         network,
         durability,
-        tasks,
     } = *plan;
     let options = OverlayOptions {
         marks: power.marks(),
         durability,
     };
     let place = |text: &str| PathBuf::from(text);
-    let tmpfs = |at: &str, mode| Step::Mount {
+    let tmpfs = |at: &str, mode, devices| Step::Mount {
         place: place(at),
-        filesystem: Filesystem::Tmpfs {
-            mode,
-            bytes_max: None,
-        },
+        filesystem: Filesystem::Tmpfs { mode, devices },
     };
     let mut steps = vec![
         Step::MakeMountsPrivate,
@@ -245,17 +233,12 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
         // The kernel lets a nested user namespace mount its own /proc only if this one is whole.
         Profile::Nested => {}
     }
-    steps.push(tmpfs("/tmp", 0o1777));
-    steps.push(tmpfs("/run", 0o1777));
-    steps.push(tmpfs("/dev", 0o755));
+    steps.push(tmpfs("/tmp", 0o1777, Devices::Hidden));
+    steps.push(tmpfs("/run", 0o1777, Devices::Hidden));
+    steps.push(tmpfs("/dev", 0o755, Devices::Usable));
     for name in DEVICES {
-        let node = Path::new("/dev").join(name);
-        steps.push(Step::BindMount {
-            source: node.clone(),
-            place: node,
-            access: Access::ReadWrite,
-            devices: Devices::Usable,
-            owners: None,
+        steps.push(Step::MakeDevice {
+            place: Path::new("/dev").join(name),
         });
     }
     steps.push(Step::Mount {
@@ -268,7 +251,11 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
             },
         },
     });
-    steps.push(tmpfs("/dev/shm", 0o1777));
+    steps.push(Step::MakeDirectory {
+        place: place("/dev/shm"),
+        mode: 0o1777,
+        owner: None,
+    });
     for (link, target) in [
         ("/dev/ptmx", "pts/ptmx"),
         ("/dev/fd", "/proc/self/fd"),
@@ -288,12 +275,6 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
     steps.push(Step::SetHostname {
         name: HOSTNAME.into(),
     });
-    if !tasks.is_empty() {
-        steps.push(Step::JoinControlGroups {
-            tasks: tasks.to_vec(),
-        });
-    }
-    steps.push(Step::NewCgroupNamespace);
     match power {
         // The host makes the rest of the mounts, so nothing of its tree is needed any more.
         Power::Root => steps.push(Step::EnterRoot),
@@ -310,6 +291,18 @@ fn read_only(folder: &Path) -> Step {
         devices: Devices::Hidden,
         owners: None,
     }
+}
+
+/// Moves init into the box's control groups; later than the base, so that both are made at once.
+pub(crate) fn join_steps(tasks: &[DescriptorIndex]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if !tasks.is_empty() {
+        steps.push(Step::JoinControlGroups {
+            tasks: tasks.to_vec(),
+        });
+    }
+    steps.push(Step::NewCgroupNamespace);
+    steps
 }
 
 /// Descriptors that go with the final steps, by their index.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::base::{HostBase, ShownToolchain};
 use crate::cgroup::Limits;
 use crate::plan::{
-    BasePlan, Descriptors, HOST_ID_BASE, Power, base_steps, clone_flags, final_steps,
+    BasePlan, Descriptors, HOST_ID_BASE, Power, base_steps, clone_flags, final_steps, join_steps,
     map_covers_box_ids, owner_translation,
 };
 use crate::recorder::Recorder;
@@ -75,8 +75,8 @@ fn steps(spec: &BoxSpec, power: Power) -> Vec<Step> {
         profile: spec.profile,
         network: spec.network,
         durability: spec.durability,
-        tasks: &tasks,
     });
+    steps.extend(join_steps(&tasks));
     steps.extend(final_steps(spec, power, &descriptors, processes_max).unwrap());
     steps
 }
@@ -114,23 +114,20 @@ fn the_order_as_root() {
     overlay /opt: /base/empty <- /opt <- read-only, trusted marks
     bind /home/a/.cargo/bin <- /home/a/.cargo/bin ro
     mount /proc: proc
-    mask /proc/kcore
     mask /proc/keys
-    mask /proc/kmsg
     mask /proc/sched_debug
-    mask /proc/sysrq-trigger
     mask /proc/timer_list
     mount /tmp: tmpfs 1777
     mount /run: tmpfs 1777
-    mount /dev: tmpfs 755
-    bind /dev/full <- /dev/full rw with devices
-    bind /dev/null <- /dev/null rw with devices
-    bind /dev/random <- /dev/random rw with devices
-    bind /dev/tty <- /dev/tty rw with devices
-    bind /dev/urandom <- /dev/urandom rw with devices
-    bind /dev/zero <- /dev/zero rw with devices
+    mount /dev: tmpfs 755 with devices
+    device /dev/full
+    device /dev/null
+    device /dev/random
+    device /dev/tty
+    device /dev/urandom
+    device /dev/zero
     mount /dev/pts: devpts for 1879049192:1879049192
-    mount /dev/shm: tmpfs 1777
+    folder /dev/shm 1777
     link /dev/ptmx -> pts/ptmx
     link /dev/fd -> /proc/self/fd
     link /dev/stdin -> /proc/self/fd/0
@@ -138,9 +135,9 @@ fn the_order_as_root() {
     link /dev/stderr -> /proc/self/fd/2
     loopback up
     host name holm
+    enter root
     join control groups [0, 1]
     new cgroup namespace
-    enter root
     attach /work <- #1
     attach /shared <- #2
     enter user namespace #0
@@ -164,23 +161,20 @@ fn the_order_as_an_ordinary_user() {
     overlay /opt: /base/empty <- /opt <- read-only, user marks
     bind /home/a/.cargo/bin <- /home/a/.cargo/bin ro
     mount /proc: proc
-    mask /proc/kcore
     mask /proc/keys
-    mask /proc/kmsg
     mask /proc/sched_debug
-    mask /proc/sysrq-trigger
     mask /proc/timer_list
     mount /tmp: tmpfs 1777
     mount /run: tmpfs 1777
-    mount /dev: tmpfs 755
-    bind /dev/full <- /dev/full rw with devices
-    bind /dev/null <- /dev/null rw with devices
-    bind /dev/random <- /dev/random rw with devices
-    bind /dev/tty <- /dev/tty rw with devices
-    bind /dev/urandom <- /dev/urandom rw with devices
-    bind /dev/zero <- /dev/zero rw with devices
+    mount /dev: tmpfs 755 with devices
+    device /dev/full
+    device /dev/null
+    device /dev/random
+    device /dev/tty
+    device /dev/urandom
+    device /dev/zero
     mount /dev/pts: devpts
-    mount /dev/shm: tmpfs 1777
+    folder /dev/shm 1777
     link /dev/ptmx -> pts/ptmx
     link /dev/fd -> /proc/self/fd
     link /dev/stdin -> /proc/self/fd/0
@@ -205,21 +199,15 @@ fn the_order_as_an_ordinary_user() {
 #[test]
 fn the_nested_profile_leaves_proc_whole() {
     insta::assert_snapshot!(difference(Power::Root, |spec| spec.profile = Profile::Nested), @r"
-    - mask /proc/kcore
     - mask /proc/keys
-    - mask /proc/kmsg
     - mask /proc/sched_debug
-    - mask /proc/sysrq-trigger
     - mask /proc/timer_list
     - seccomp Strict
     + seccomp Nested
     ");
     insta::assert_snapshot!(difference(USER, |spec| spec.profile = Profile::Nested), @r"
-    - mask /proc/kcore
     - mask /proc/keys
-    - mask /proc/kmsg
     - mask /proc/sched_debug
-    - mask /proc/sysrq-trigger
     - mask /proc/timer_list
     - seccomp Strict
     + seccomp Nested

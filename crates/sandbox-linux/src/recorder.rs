@@ -118,15 +118,25 @@ impl Kernel for Recorder {
         ))
     }
 
+    fn make_device(&mut self, place: &Path) -> io::Result<()> {
+        self.note(format!("device {}", place.display()))
+    }
+
     fn attach_mount(&mut self, mount: DescriptorIndex, place: &Path) -> io::Result<()> {
         self.note(format!("attach {} <- #{mount}", place.display()))
     }
 
     fn mount(&mut self, place: &Path, filesystem: &Filesystem) -> io::Result<()> {
         let filesystem = match filesystem {
-            Filesystem::Tmpfs { mode, bytes_max } => {
-                let limit = bytes_max.map_or(String::new(), |bytes| format!(" of {bytes} bytes"));
-                format!("tmpfs {mode:o}{limit}")
+            Filesystem::Tmpfs {
+                mode,
+                devices: Devices::Hidden,
+            } => format!("tmpfs {mode:o}"),
+            Filesystem::Tmpfs {
+                mode,
+                devices: Devices::Usable,
+            } => {
+                format!("tmpfs {mode:o} with devices")
             }
             Filesystem::Proc => "proc".into(),
             Filesystem::Devpts { owner } => format!("devpts{}", owned(*owner)),

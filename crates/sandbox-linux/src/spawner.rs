@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -79,6 +79,20 @@ pub(crate) struct Spawner {
     socket: Mutex<OwnedFd>,
     pid: i32,
     user_namespaces: Mutex<HashMap<UserNamespace, OwnedFd>>,
+    begun: Mutex<Option<Begun>>,
+}
+
+/// A process that was asked for ahead of time.
+#[derive(Debug)]
+enum Begun {
+    Asked {
+        flags: u64,
+        later: Option<UserNamespace>,
+    },
+    Made {
+        flags: u64,
+        process: NewProcess,
+    },
 }
 
 impl Spawner {
@@ -101,7 +115,28 @@ impl Spawner {
                 socket: Mutex::new(ours),
                 pid,
                 user_namespaces: Mutex::default(),
+                begun: Mutex::default(),
             }),
+        }
+    }
+
+    fn socket(&self) -> MutexGuard<'_, OwnedFd> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next reply; the spawner answers in the order in which it is asked.
+    fn reply(socket: &OwnedFd) -> Result<(Reply, Vec<OwnedFd>)> {
+        let failed = |source| EngineError::Spawner {
+            doing: "talk to",
+            source,
+        };
+        match wire::receive(socket).map_err(failed)? {
+            Some((Reply::Failed { doing, errno }, _)) => Err(EngineError::HostLacks {
+                reason: format!("could not {doing}: {}", io::Error::from_raw_os_error(errno)),
+                hint: hint(errno).into(),
+            }),
+            Some(answer) => Ok(answer),
+            None => Err(failed(io::ErrorKind::BrokenPipe.into())),
         }
     }
 
@@ -114,19 +149,71 @@ impl Spawner {
             doing: "talk to",
             source,
         };
-        let socket = self
-            .socket
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.collect_begun()?;
+        let socket = self.socket();
         wire::send(&*socket, request, descriptors).map_err(failed)?;
-        match wire::receive(&*socket).map_err(failed)? {
-            Some((Reply::Failed { doing, errno }, _)) => Err(EngineError::HostLacks {
-                reason: format!("could not {doing}: {}", io::Error::from_raw_os_error(errno)),
-                hint: hint(errno).into(),
-            }),
-            Some(answer) => Ok(answer),
-            None => Err(failed(io::ErrorKind::BrokenPipe.into())),
+        Self::reply(&socket)
+    }
+
+    /// Has a process made that will be asked for soon, and a user namespace that it will enter, and
+    /// does not wait for them.
+    pub(crate) fn begin_process(
+        &self,
+        flags: u64,
+        birth: Option<UserNamespace>,
+        later: Option<UserNamespace>,
+    ) -> Result<()> {
+        let failed = |source| EngineError::Spawner {
+            doing: "talk to",
+            source,
+        };
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if begun.is_some() {
+            return Ok(());
         }
+        let socket = self.socket();
+        let request = Request::NewProcess {
+            flags,
+            user_namespace: birth,
+        };
+        wire::send(&*socket, &request, &[]).map_err(failed)?;
+        if let Some(maps) = &later {
+            wire::send(&*socket, &Request::NewUserNamespace(maps.clone()), &[]).map_err(failed)?;
+        }
+        *begun = Some(Begun::Asked { flags, later });
+        Ok(())
+    }
+
+    /// Takes the replies to [`Spawner::begin_process`] off the socket, if they are still due.
+    fn collect_begun(&self) -> Result<()> {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let (flags, later) = match begun.take() {
+            Some(Begun::Asked { flags, later }) => (flags, later),
+            other @ (None | Some(Begun::Made { .. })) => {
+                *begun = other;
+                return Ok(());
+            }
+        };
+        let socket = self.socket();
+        let process = Self::reply(&socket).and_then(process_of);
+        if let Some(maps) = later {
+            // Both replies are taken whatever the first one says; the socket has no other order.
+            let (_, mut descriptors) = Self::reply(&socket)?;
+            if let Some(namespace) = descriptors.pop() {
+                self.kept_namespaces().insert(maps, namespace);
+            }
+        }
+        *begun = Some(Begun::Made {
+            flags,
+            process: process?,
+        });
+        Ok(())
+    }
+
+    fn kept_namespaces(&self) -> MutexGuard<'_, HashMap<UserNamespace, OwnedFd>> {
+        self.user_namespaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A process in the namespaces that `flags` name, waiting for steps on its control socket.
@@ -136,22 +223,22 @@ impl Spawner {
         user_namespace: Option<UserNamespace>,
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<NewProcess> {
+        self.collect_begun()?;
+        {
+            let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+            let fits = matches!(&*begun, Some(Begun::Made { flags: made, .. }) if *made == flags);
+            if cgroup.is_none()
+                && fits
+                && let Some(Begun::Made { process, .. }) = begun.take()
+            {
+                return Ok(process);
+            }
+        }
         let request = Request::NewProcess {
             flags,
             user_namespace,
         };
-        let (reply, mut descriptors) = self.ask(&request, cgroup.as_slice())?;
-        match (reply, descriptors.pop(), descriptors.pop()) {
-            (Reply::Process { pid }, Some(control), Some(pidfd)) => Ok(NewProcess {
-                pid,
-                pidfd,
-                control,
-            }),
-            _ => Err(EngineError::Spawner {
-                doing: "understand",
-                source: io::ErrorKind::InvalidData.into(),
-            }),
-        }
+        process_of(self.ask(&request, cgroup.as_slice())?)
     }
 
     /// A user namespace with the given maps; made once and kept.
@@ -160,11 +247,8 @@ impl Spawner {
             doing: "talk to",
             source,
         };
-        let mut kept = self
-            .user_namespaces
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(namespace) = kept.get(maps) {
+        self.collect_begun()?;
+        if let Some(namespace) = self.kept_namespaces().get(maps) {
             return namespace.try_clone().map_err(failed);
         }
         let (_, mut descriptors) = self.ask(&Request::NewUserNamespace(maps.clone()), &[])?;
@@ -172,7 +256,7 @@ impl Spawner {
             .pop()
             .ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
         let copy = namespace.try_clone().map_err(failed)?;
-        kept.insert(maps.clone(), namespace);
+        self.kept_namespaces().insert(maps.clone(), namespace);
         Ok(copy)
     }
 }
@@ -196,10 +280,7 @@ impl Drop for Spawner {
     fn drop(&mut self) {
         // Closing the socket ends the spawner; waiting for it keeps no zombie.
         if let Ok((closed, _)) = wire::socket_pair() {
-            *self
-                .socket
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner) = closed;
+            *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = closed;
         }
         if let Some(pid) = rustix::process::Pid::from_raw(self.pid) {
             while let Err(rustix::io::Errno::INTR) =
@@ -207,6 +288,20 @@ impl Drop for Spawner {
             {
             }
         }
+    }
+}
+
+fn process_of((reply, mut descriptors): (Reply, Vec<OwnedFd>)) -> Result<NewProcess> {
+    match (reply, descriptors.pop(), descriptors.pop()) {
+        (Reply::Process { pid }, Some(control), Some(pidfd)) => Ok(NewProcess {
+            pid,
+            pidfd,
+            control,
+        }),
+        _ => Err(EngineError::Spawner {
+            doing: "understand",
+            source: io::ErrorKind::InvalidData.into(),
+        }),
     }
 }
 

@@ -69,7 +69,7 @@ pub enum Durability {
 pub enum Filesystem {
     Tmpfs {
         mode: u32,
-        bytes_max: Option<u64>,
+        devices: Devices,
     },
     Proc,
     /// `owner` of the terminals, if it is not the one who opens them.
@@ -116,6 +116,10 @@ pub enum Step {
     Mount {
         place: PathBuf,
         filesystem: Filesystem,
+    },
+    /// Makes a device node like the host's, or shows the host's own where none may be made.
+    MakeDevice {
+        place: PathBuf,
     },
     /// Attaches a mount that the host has made.
     AttachMount {
@@ -214,6 +218,7 @@ impl Step {
                 };
                 format!("mount {name} at `{}` in the box", place.display())
             }
+            Self::MakeDevice { place } => format!("make device `{}` in the box", place.display()),
             Self::AttachMount { place, .. } => {
                 format!("attach a mount at `{}` in the box", place.display())
             }
@@ -262,6 +267,7 @@ impl Step {
                 owners,
             } => kernel.bind_mount(source, place, *access, *devices, *owners),
             Self::Mount { place, filesystem } => kernel.mount(place, filesystem),
+            Self::MakeDevice { place } => kernel.make_device(place),
             Self::AttachMount { mount, place } => kernel.attach_mount(*mount, place),
             Self::Mask { place } => kernel.mask(place),
             Self::BringUpLoopback => kernel.bring_up_loopback(),

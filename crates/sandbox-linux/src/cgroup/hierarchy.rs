@@ -169,6 +169,11 @@ impl Hierarchy {
         Ok(group)
     }
 
+    /// Whether a process has to be born into its group, because moving it later costs milliseconds.
+    pub fn needs_birth_inside(&self) -> bool {
+        self.places.iter().any(|place| place.version == Version::V2)
+    }
+
     /// The group that an earlier process made. Its limits hold on; which ones could not be set is not remembered.
     pub fn open_existing(&self, name: &str) -> Result<BoxGroup, CgroupError> {
         check_name(name)?;

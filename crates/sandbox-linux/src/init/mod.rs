@@ -59,6 +59,8 @@ enum Flow {
 #[derive(Debug)]
 struct Init {
     kernel: RealKernel,
+    /// Whether a step has failed.
+    broken: bool,
     controls: Vec<OwnedFd>,
     listener: Option<OwnedFd>,
     held: Vec<OwnedFd>,
@@ -84,6 +86,7 @@ pub(crate) fn run(control: OwnedFd) -> ! {
     let _unnamed = rustix::thread::set_name(c"holm-init");
     let mut init = Init {
         kernel: RealKernel::default(),
+        broken: false,
         controls: vec![control],
         listener: None,
         held: Vec::new(),
@@ -220,13 +223,21 @@ impl Init {
         let answer = match order {
             Order::Perform { steps, then } => {
                 self.kernel.hold(descriptors);
-                let failure = steps.iter().enumerate().find_map(|(index, step)| {
-                    let error = step.perform(&mut self.kernel).err()?;
-                    Some(Answer::StepFailed {
-                        index,
-                        errno: error.raw_os_error().unwrap_or(libc::EIO),
+                // More steps may be on their way; a box that lacks one must not come to be.
+                let first = self.broken.then_some(Answer::StepFailed {
+                    index: 0,
+                    errno: libc::ECANCELED,
+                });
+                let failure = first.or_else(|| {
+                    steps.iter().enumerate().find_map(|(index, step)| {
+                        let error = step.perform(&mut self.kernel).err()?;
+                        Some(Answer::StepFailed {
+                            index,
+                            errno: error.raw_os_error().unwrap_or(libc::EIO),
+                        })
                     })
                 });
+                self.broken |= failure.is_some();
                 if failure.is_some() || then == Then::Serve {
                     self.kernel.release();
                 }

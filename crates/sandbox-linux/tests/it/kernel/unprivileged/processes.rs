@@ -95,12 +95,9 @@ fn the_kernel_is_not_steered_from_inside() {
         /proc/1/oom_score_adj /proc/irq/default_smp_affinity; do \
         [ -e $f ] && (printf 1 > $f) 2>/dev/null && echo written $f; done; echo end";
     let written = sandbox.sh(script).success();
-    // The one that could be written, where the kernel has it, is the null device.
-    assert_eq!(
-        written.replace("written /proc/sysrq-trigger\n", ""),
-        "end\n"
-    );
-    let masked = "for f in sysrq-trigger kcore keys kmsg timer_list; do \
+    assert_eq!(written, "end\n");
+    // What everybody may read is masked; the rest belongs to a root that nobody in a box is.
+    let masked = "for f in keys sched_debug timer_list; do \
                   [ ! -e /proc/$f ] || stat -c '%F %t %T' /proc/$f; done | sort -u";
     assert_eq!(sandbox.sh(masked).success(), "character special file 1 3\n");
     for name in ["kcore", "keys", "kmsg", "timer_list"] {
