@@ -1,0 +1,6 @@
+//! The places where a sandbox can be: one module per backend, one contract over all of them.
+
+mod factory;
+pub mod local;
+
+pub use factory::{SandboxFactory, create};

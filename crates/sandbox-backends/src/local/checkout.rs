@@ -1,0 +1,469 @@
+//! Cached checkouts: one immutable tree per repository, commit and sparse set, shared by all sandboxes.
+//!
+//!     checkouts/<key>/tree/        the files, and a private `.git` whose objects are borrowed
+//!     checkouts/<key>/lock         held shared by every box that stands on the tree
+//!     checkouts/<key>/entry.json   what it is a checkout of, and how big
+//!     checkouts/<key>.build        held by whoever builds it
+//!
+//! A sandbox lays its own layer over the tree, so making one costs the same for any number of files.
+//! The index is made to be right inside: files are dated into the past and compared by time and size
+//! only, so the first `git status` reads no file.
+//!
+//! **Invariants:** a tree that has its final name is complete and is never changed; it is removed only
+//! by someone who holds its lock alone. A process that is killed while building leaves a folder
+//! `*.new`, which the next builder removes.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Permissions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use holm_sandbox::{Result, SandboxError};
+use holm_sandbox_linux::files::ConfinedDir;
+use holm_sandbox_linux::{Owner, Power};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Timespec, Timestamps};
+use serde::{Deserialize, Serialize};
+
+use super::config::{CacheLimits, LocalConfig};
+use super::git::GitCommand;
+use super::repository::{Repository, read_optional};
+
+/// Entries of another layout are other entries.
+const LAYOUT_VERSION: u32 = 1;
+/// Where a box finds the objects of the user's repository.
+pub(crate) const OBJECTS_PLACE: &str = "/run/holm/objects";
+/// How far files are dated back, so that no edit can carry the date that the index knows.
+const BACKDATED: Duration = Duration::from_secs(60);
+
+/// A checkout that is in use: it stays as long as this value, or a copy of its lock, is open.
+#[derive(Debug)]
+pub(crate) struct Checkout {
+    pub(crate) key: String,
+    pub(crate) tree: PathBuf,
+    pub(crate) lock: File,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    version: u32,
+    repository: Vec<u8>,
+    commit: String,
+    bytes: u64,
+}
+
+/// The checkout of the repository's commit, made if this is the first time that it is asked for.
+pub(crate) fn checkout(
+    config: &LocalConfig,
+    repository: &Repository,
+    power: Power,
+    pinned: &[String],
+) -> Result<Checkout> {
+    let directory = config.checkouts_dir();
+    let key = key_of(repository);
+    if let Some(found) = open(&directory, &key)? {
+        return Ok(found);
+    }
+    fs::create_dir_all(&directory).map_err(at("make folder", &directory))?;
+    // One builder at a time; the others wait and then find what it made.
+    let build_lock = directory.join(format!("{key}.build"));
+    let building = File::create(&build_lock).map_err(at("make", &build_lock))?;
+    rustix::fs::flock(&building, FlockOperation::LockExclusive)
+        .map_err(|error| at("lock", &build_lock)(error.into()))?;
+    if let Some(found) = open(&directory, &key)? {
+        return Ok(found);
+    }
+    let unfinished = directory.join(format!("{key}.new"));
+    remove_tree(&unfinished)?;
+    let built = build(config, repository, power, &unfinished);
+    if let Err(error) = built {
+        remove_tree(&unfinished)?;
+        return Err(error);
+    }
+    let finished = directory.join(&key);
+    fs::rename(&unfinished, &finished).map_err(at("rename", &unfinished))?;
+    let found = open(&directory, &key)?;
+    evict(&directory, config.cache, &key, pinned)?;
+    found.ok_or_else(|| SandboxError::Io {
+        doing: "open".into(),
+        path: finished,
+        source: io::ErrorKind::NotFound.into(),
+    })
+}
+
+/// Opens a finished checkout by its key.
+pub(crate) fn open(directory: &Path, key: &str) -> Result<Option<Checkout>> {
+    let entry = directory.join(key);
+    let lock_path = entry.join("lock");
+    let lock = match File::options().write(true).open(&lock_path) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(at("open", &lock_path)(error)),
+    };
+    rustix::fs::flock(&lock, FlockOperation::LockShared)
+        .map_err(|error| at("lock", &lock_path)(error.into()))?;
+    // It may have been removed, or made anew, between the opening and the lock.
+    let tree = entry.join("tree");
+    if !tree.is_dir() || !is_at(&lock, &lock_path) {
+        return Ok(None);
+    }
+    // The lock's date says when the checkout was last used.
+    lock.set_modified(SystemTime::now())
+        .map_err(at("touch", &lock_path))?;
+    Ok(Some(Checkout {
+        key: key.to_owned(),
+        tree,
+        lock,
+    }))
+}
+
+/// Whether an open file is the one that has this name now.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(opened), Ok(named)) => (opened.dev(), opened.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+fn key_of(repository: &Repository) -> String {
+    let mut hasher = DefaultHasher::new();
+    LAYOUT_VERSION.hash(&mut hasher);
+    repository.common_dir.hash(&mut hasher);
+    repository.commit.hash(&mut hasher);
+    repository.sparse.hash(&mut hasher);
+    repository.shallow.hash(&mut hasher);
+    repository.settings.hash(&mut hasher);
+    repository.remotes.hash(&mut hasher);
+    repository.object_dirs.hash(&mut hasher);
+    let commit = repository.commit.get(..12).unwrap_or(&repository.commit);
+    format!("{commit}-{:016x}", hasher.finish())
+}
+
+fn build(
+    config: &LocalConfig,
+    repository: &Repository,
+    power: Power,
+    directory: &Path,
+) -> Result<()> {
+    let tree = directory.join("tree");
+    let git_dir = tree.join(".git");
+    write_private_git(&git_dir, repository)?;
+    let git = || {
+        GitCommand::new(config, &tree, None)
+            .env("GIT_DIR", &git_dir)
+            .env("GIT_WORK_TREE", &tree)
+            .env(
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+                quoted_paths(&repository.object_dirs),
+            )
+            .args(["-c", "checkout.workers=2"])
+    };
+    git()
+        .args(["read-tree", "--reset", "-u"])
+        .arg(&repository.commit)
+        .run("check out the files")?;
+    let owner = match power {
+        Power::Root => Some(power.box_user()),
+        Power::User { .. } => None,
+    };
+    let bytes = settle(&tree, owner, &Dates::Set(back_then()))?;
+    // Reads every file once, so that nobody has to again. Its exit code only says that some file
+    // differs from its blob, as with a lossy filter.
+    git()
+        .args(["update-index", "-q", "--refresh"])
+        .output("date the files")?;
+    let alternates: String = (0..repository.object_dirs.len())
+        .map(|index| format!("{OBJECTS_PLACE}/{index}\n"))
+        .collect();
+    write(
+        &git_dir.join("objects/info/alternates"),
+        alternates.as_bytes(),
+    )?;
+    if let Some(owner) = owner {
+        settle(&git_dir, Some(owner), &Dates::Keep)?;
+    }
+    let entry = Entry {
+        version: LAYOUT_VERSION,
+        repository: repository.common_dir.as_os_str().as_bytes().to_vec(),
+        commit: repository.commit.clone(),
+        bytes,
+    };
+    let entry = serde_json::to_vec(&entry).map_err(|error| SandboxError::Io {
+        doing: "describe".into(),
+        path: directory.into(),
+        source: error.into(),
+    })?;
+    write(&directory.join("entry.json"), &entry)?;
+    write(&directory.join("lock"), b"")
+}
+
+/// A `.git` of its own for the checkout: no hooks, no credentials, no history of other worktrees.
+fn write_private_git(git_dir: &Path, repository: &Repository) -> Result<()> {
+    for folder in [
+        "info",
+        "objects/info",
+        "objects/pack",
+        "refs/heads",
+        "refs/tags",
+    ] {
+        let folder = git_dir.join(folder);
+        fs::create_dir_all(&folder).map_err(at("make folder", &folder))?;
+    }
+    write(
+        &git_dir.join("HEAD"),
+        format!("{}\n", repository.commit).as_bytes(),
+    )?;
+    write(
+        &git_dir.join("config"),
+        private_config(repository).as_bytes(),
+    )?;
+    if let Some(patterns) = &repository.sparse {
+        write(&git_dir.join("info/sparse-checkout"), patterns)?;
+    }
+    if let Some(shallow) = &repository.shallow {
+        write(&git_dir.join("shallow"), shallow)?;
+    }
+    for name in ["info/attributes", "info/exclude"] {
+        if let Some(content) = read_optional(&repository.common_dir.join(name))? {
+            write(&git_dir.join(name), &content)?;
+        }
+    }
+    Ok(())
+}
+
+fn private_config(repository: &Repository) -> String {
+    let mut lines = vec!["[core]".to_owned()];
+    let is_sha256 = repository.object_format == "sha256";
+    lines.push(format!(
+        "\trepositoryformatversion = {}",
+        u8::from(is_sha256)
+    ));
+    for fixed in [
+        "bare = false",
+        "logallrefupdates = true",
+        "checkStat = minimal",
+        "trustctime = false",
+    ] {
+        lines.push(format!("\t{fixed}"));
+    }
+    if is_sha256 {
+        lines.push("[extensions]\n\tobjectFormat = sha256".to_owned());
+    }
+    // Work in the background would outlive the command that began it.
+    lines.push("[gc]\n\tauto = 0\n[maintenance]\n\tauto = false".to_owned());
+    let mut settings = repository.settings.clone();
+    for (key, value) in [("user.name", "Holm"), ("user.email", "holm@localhost")] {
+        if !settings.iter().any(|(known, _)| known == key) {
+            settings.push((key.to_owned(), value.to_owned()));
+        }
+    }
+    for (key, value) in &settings {
+        if let Some((section, name)) = key.split_once('.')
+            && key != "core.bare"
+        {
+            lines.push(format!("[{section}]\n\t{name} = {}", quoted(value)));
+        }
+    }
+    for (remote, url) in &repository.remotes {
+        let remote_quoted = quoted(remote);
+        lines.push(format!("[remote {remote_quoted}]\n\turl = {}", quoted(url)));
+        lines.push(format!(
+            "\tfetch = {}",
+            quoted(&format!("+refs/heads/*:refs/remotes/{remote}/*"))
+        ));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// A value of a git configuration file.
+fn quoted(value: &str) -> String {
+    let escaped = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
+    format!("\"{escaped}\"")
+}
+
+/// Paths for `GIT_ALTERNATE_OBJECT_DIRECTORIES`; git unquotes those that begin with a quote.
+pub(crate) fn quoted_paths(paths: &[PathBuf]) -> OsString {
+    let mut joined = Vec::new();
+    for path in paths {
+        if !joined.is_empty() {
+            joined.push(b':');
+        }
+        joined.push(b'"');
+        for &byte in path.as_os_str().as_bytes() {
+            match byte {
+                b'"' | b'\\' => joined.extend([b'\\', byte]),
+                b'\n' => joined.extend(b"\\n"),
+                _ => joined.push(byte),
+            }
+        }
+        joined.push(b'"');
+    }
+    OsString::from_vec(joined)
+}
+
+/// When the files of a checkout were last changed, as the index will know it.
+#[derive(Debug)]
+enum Dates {
+    /// All of them at this time.
+    Set(Timestamps),
+    /// As they are. An index dated like its files would make git doubt every one of them.
+    Keep,
+}
+
+/// Dates every file and gives it to its owner. Returns how many bytes there are.
+fn settle(directory: &Path, owner: Option<Owner>, dates: &Dates) -> Result<u64> {
+    let mut bytes = 0;
+    let mut waiting = vec![directory.to_path_buf()];
+    while let Some(folder) = waiting.pop() {
+        if let Some(owner) = owner {
+            lchown(&folder, Some(owner.uid), Some(owner.gid)).map_err(at("give away", &folder))?;
+        }
+        for entry in fs::read_dir(&folder).map_err(at("read folder", &folder))? {
+            let entry = entry.map_err(at("read folder", &folder))?;
+            let path = entry.path();
+            let metadata = entry.metadata().map_err(at("look at", &path))?;
+            if metadata.is_dir() {
+                waiting.push(path);
+                continue;
+            }
+            bytes += metadata.len();
+            if let Some(owner) = owner {
+                lchown(&path, Some(owner.uid), Some(owner.gid)).map_err(at("give away", &path))?;
+            }
+            if let Dates::Set(times) = dates {
+                rustix::fs::utimensat(CWD, &path, times, AtFlags::SYMLINK_NOFOLLOW)
+                    .map_err(|error| at("date", &path)(error.into()))?;
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// A minute ago, in whole seconds.
+fn back_then() -> Timestamps {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let seconds = i64::try_from(now.saturating_sub(BACKDATED).as_secs()).unwrap_or_default();
+    let time = Timespec {
+        tv_sec: seconds,
+        tv_nsec: 0,
+    };
+    Timestamps {
+        last_access: time,
+        last_modification: time,
+    }
+}
+
+/// Removes the checkouts that were not used for longest, until the rest is within the limits.
+fn evict(directory: &Path, limits: CacheLimits, newest: &str, pinned: &[String]) -> Result<()> {
+    remove_unfinished(directory, newest)?;
+    let mut entries = Vec::new();
+    for found in fs::read_dir(directory).map_err(at("read folder", directory))? {
+        let found = found.map_err(at("read folder", directory))?;
+        let path = found.path();
+        let Ok(used) = fs::metadata(path.join("lock")).and_then(|lock| lock.modified()) else {
+            continue;
+        };
+        let bytes = fs::read(path.join("entry.json"))
+            .ok()
+            .and_then(|text| serde_json::from_slice::<Entry>(&text).ok())
+            .map_or(0, |entry| entry.bytes);
+        entries.push((used, bytes, path));
+    }
+    entries.sort_by_key(|(used, _, _)| std::cmp::Reverse(*used));
+    let (mut count, mut total) = (0, 0);
+    for (_, bytes, path) in entries {
+        count += 1;
+        total += bytes;
+        let is_needed = path.file_name().is_some_and(|name| {
+            name == OsStr::new(newest) || pinned.iter().any(|key| name == OsStr::new(key))
+        });
+        if is_needed || (count <= limits.entries_max && total <= limits.bytes_max) {
+            continue;
+        }
+        remove_if_unused(&path)?;
+    }
+    Ok(())
+}
+
+/// Removes what killed builders and removals left, unless somebody is at it.
+fn remove_unfinished(directory: &Path, newest: &str) -> Result<()> {
+    for found in fs::read_dir(directory).map_err(at("read folder", directory))? {
+        let path = found.map_err(at("read folder", directory))?.path();
+        let is_unfinished = path.extension() == Some(OsStr::new("new"));
+        if !is_unfinished || path.file_stem() == Some(OsStr::new(newest)) {
+            continue;
+        }
+        let build_lock = path.with_extension("build");
+        let building = File::create(&build_lock).map_err(at("make", &build_lock))?;
+        if rustix::fs::flock(&building, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            remove_tree(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove_if_unused(entry: &Path) -> Result<()> {
+    let Ok(lock) = File::open(entry.join("lock")) else {
+        return Ok(());
+    };
+    if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        // In use by a box.
+        return Ok(());
+    }
+    // Somebody who builds the same again uses the name that the removal needs.
+    let build_lock = entry.with_extension("build");
+    let building = File::create(&build_lock).map_err(at("make", &build_lock))?;
+    if rustix::fs::flock(&building, FlockOperation::NonBlockingLockExclusive).is_err()
+        || !is_at(&lock, &entry.join("lock"))
+    {
+        return Ok(());
+    }
+    // Renamed first: from here on nobody can find it, and a removal cut short is known by its name.
+    let doomed = entry.with_extension("new");
+    fs::rename(entry, &doomed).map_err(at("rename", entry))?;
+    remove_tree(&doomed)
+}
+
+/// Removes a folder with everything in it; one that is not there is fine.
+pub(crate) fn remove_tree(path: &Path) -> Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(());
+    };
+    if !path.exists() {
+        return Ok(());
+    }
+    ConfinedDir::open(parent)
+        .and_then(|parent| parent.remove_tree(Path::new(name)))
+        .map_err(|source| SandboxError::Backend {
+            doing: format!("remove `{}`", path.display()),
+            hint: None,
+            source: source.into(),
+        })
+}
+
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
+    fs::write(path, content).map_err(at("write", path))
+}
+
+pub(crate) fn at<'a>(doing: &'a str, path: &'a Path) -> impl Fn(io::Error) -> SandboxError + 'a {
+    move |source| SandboxError::Io {
+        doing: doing.to_owned(),
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
+/// Makes a folder that only its owner can enter.
+pub(crate) fn make_private_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(at("make folder", path))?;
+    fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(at("set the mode of", path))
+}

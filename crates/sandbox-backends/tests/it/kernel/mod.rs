@@ -1,0 +1,4 @@
+//! Sandboxes in boxes. They share the machine's mounts and control groups, so they run one by one.
+
+mod privileged;
+mod unprivileged;

@@ -1,0 +1,4 @@
+//! What holds for root and for an ordinary user alike.
+
+mod conformance;
+mod criteria;

@@ -1,0 +1,19 @@
+//! What the tests of several crates share: real repositories, pictures of folders, and the one suite
+//! that every backend must pass.
+//!
+//! Only tests depend on this crate. It panics where a test would fail, because that is what it is for.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a fixture that cannot be made fails its test"
+)]
+
+pub mod conformance;
+mod fingerprint;
+mod repository;
+mod repository_kinds;
+
+pub use fingerprint::Fingerprint;
+pub use repository::{TestRepository, TestRepositoryBuilder};
