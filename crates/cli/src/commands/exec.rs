@@ -1,0 +1,134 @@
+//! `holm exec`: a sandbox for one command, gone afterwards, with its work kept on a branch.
+
+use std::path::Path;
+
+use holm_sandbox::{TeardownReport, UncommittedWork, shell_quote};
+use holm_sandbox_backends::local::{IsolationKind, LocalSandbox, Stay};
+
+use super::Context;
+use super::run_command::{self, Ended, OutcomeJson, OutputForm};
+use crate::args::{ExecArgs, SandboxArgs};
+use crate::error::CliError;
+use crate::output::{self, BranchJson, Tone, describe_branch, teardown_warnings, tell};
+use crate::signals::Interruptions;
+
+pub(crate) fn run(context: &Context, args: ExecArgs) -> Result<u8, CliError> {
+    let ExecArgs {
+        sandbox: sandbox_args,
+        command,
+        discard,
+    } = args;
+    let form = OutputForm::of(&command);
+    let exec = run_command::prepare(command, None, &context.environment)?;
+    let runtime = context.start()?;
+    let interruptions = Interruptions::install()?;
+
+    let sandbox = runtime.create(&sandbox_args.to_options(Stay::Throwaway, None))?;
+    let warnings = creation_warnings(&sandbox, &sandbox_args);
+    for warning in &warnings {
+        tell(Tone::Warning, warning);
+    }
+    let ended = run_command::run(&sandbox, exec, form, &interruptions);
+    let report = sandbox.teardown_blocking(if discard {
+        UncommittedWork::Discard
+    } else {
+        UncommittedWork::Keep
+    });
+    tell_end(&report, sandbox_args.repo.as_deref());
+    let ended = ended?;
+    match (&ended, form) {
+        (Ended::Ran { outcome, code }, OutputForm::Json) => {
+            let mut result = OutcomeJson::new(&sandbox, outcome, *code);
+            result.branches = report.branches.iter().map(BranchJson::from).collect();
+            result.warnings = warnings;
+            result.warnings.extend(teardown_warnings(&report));
+            output::json(&result)?;
+        }
+        (Ended::Ran { .. }, OutputForm::PassedThrough) | (Ended::NotStarted { .. }, _) => {}
+    }
+    Ok(ended.code())
+}
+
+/// What the user should know before the command runs.
+pub(super) fn creation_warnings(sandbox: &LocalSandbox, args: &SandboxArgs) -> Vec<String> {
+    let mut warnings = sandbox.warnings().to_vec();
+    match sandbox.record().isolation {
+        IsolationKind::Namespaces => {}
+        IsolationKind::None => {
+            if warnings.is_empty() {
+                warnings.push(
+                    "there is no isolation: the command can do everything that you can".to_owned(),
+                );
+            }
+            for flag in args.need_isolation() {
+                warnings.push(format!("{flag} has no effect without isolation"));
+            }
+        }
+    }
+    warnings
+}
+
+/// What was kept, how to see it, and what went wrong.
+pub(super) fn tell_end(report: &TeardownReport, repository: Option<&Path>) {
+    for branch in &report.branches {
+        output::say(&format!(
+            "kept your changes on branch {}",
+            describe_branch(branch)
+        ));
+        tell(Tone::Hint, &see_changes(&branch.name, repository));
+    }
+    for warning in teardown_warnings(report) {
+        tell(Tone::Warning, &warning);
+    }
+}
+
+fn see_changes(branch: &str, repository: Option<&Path>) -> String {
+    let folder = match repository
+        .filter(|path| !is_current(path))
+        .and_then(Path::to_str)
+    {
+        None => String::new(),
+        Some(path) => format!(" -C {}", quote_if_needed(path)),
+    };
+    format!(
+        "see them: git{folder} diff HEAD...{}",
+        quote_if_needed(branch)
+    )
+}
+
+fn is_current(path: &Path) -> bool {
+    match (std::fs::canonicalize(path), std::env::current_dir()) {
+        (Ok(path), Ok(current)) => path == current,
+        (Ok(_) | Err(_), _) => false,
+    }
+}
+
+/// Plain words are easier to read without quotes.
+fn quote_if_needed(word: &str) -> String {
+    let is_plain = !word.is_empty()
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
+    if is_plain {
+        word.to_owned()
+    } else {
+        shell_quote(&[word]).unwrap_or_else(|_| word.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hint_can_be_pasted() {
+        assert_eq!(
+            see_changes("holm/1", Some(Path::new("."))),
+            "see them: git diff HEAD...holm/1"
+        );
+        assert_eq!(
+            see_changes("a$b", Some(Path::new("/my repo"))),
+            "see them: git -C '/my repo' diff HEAD...'a$b'"
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! One file per command. Each takes its arguments and returns an exit code or an error.
+
+mod completions;
+mod doctor;
+mod exec;
+mod generate;
+mod passthrough;
+mod run_command;
+mod sandbox_copy;
+mod sandbox_create;
+mod sandbox_exec;
+mod sandbox_export;
+mod sandbox_list;
+mod sandbox_remove;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use holm_sandbox_backends::local::{IsolationKind, LocalRuntime, Reaped, Record};
+use holm_sandbox_linux::Network;
+
+use crate::args::{Command, SandboxCommand};
+use crate::environment::Environment;
+use crate::error::{CliError, one_line};
+use crate::output::{Tone, describe_branch, teardown_warnings, tell};
+
+/// What every command begins with.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) environment: Environment,
+    pub(crate) data_dir_flag: Option<PathBuf>,
+}
+
+impl Context {
+    pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
+        self.environment.data_dir(self.data_dir_flag.as_deref())
+    }
+
+    /// Starts the backend and cleans up after calls that were killed. Forks: call it before anything
+    /// starts a thread.
+    fn start(&self) -> Result<Arc<LocalRuntime>, CliError> {
+        let config = self.environment.local_config(self.data_dir()?);
+        let runtime = LocalRuntime::start(config)?;
+        match runtime.reap() {
+            Ok(reaped) => reaped.iter().for_each(tell_reaped),
+            // What this call is for may work all the same; if not, it says so itself.
+            Err(error) => tell(
+                Tone::Warning,
+                &format!(
+                    "could not look for interrupted sandboxes: {}",
+                    one_line(&error)
+                ),
+            ),
+        }
+        Ok(runtime)
+    }
+}
+
+fn tell_reaped(reaped: &Reaped) {
+    let mut text = format!(
+        "cleaned up sandbox {} whose creator was killed",
+        reaped.record.run_id
+    );
+    let branches: Vec<String> = reaped.report.branches.iter().map(describe_branch).collect();
+    if !branches.is_empty() {
+        text.push_str("; its work is on branch ");
+        text.push_str(&branches.join(" and "));
+    }
+    tell(Tone::Note, &text);
+    for warning in teardown_warnings(&reaped.report) {
+        tell(Tone::Warning, &warning);
+    }
+}
+
+pub(crate) fn run(context: &Context, command: Command) -> Result<u8, CliError> {
+    match command {
+        Command::Exec(args) => exec::run(context, *args),
+        Command::Sandbox(command) => match command {
+            SandboxCommand::Create(args) => sandbox_create::run(context, *args),
+            SandboxCommand::List(args) => sandbox_list::run(context, &args),
+            SandboxCommand::Exec(args) => sandbox_exec::run(context, *args),
+            SandboxCommand::Copy(args) => sandbox_copy::run(context, &args),
+            SandboxCommand::Export(args) => sandbox_export::run(context, &args),
+            SandboxCommand::Remove(args) => sandbox_remove::run(context, &args),
+        },
+        Command::Doctor(args) => doctor::run(context, &args),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Generate { directory } => generate::run(&directory),
+    }
+}
+
+/// How a sandbox is kept apart, as users write it.
+fn isolation_name(record: &Record) -> &'static str {
+    match record.isolation {
+        IsolationKind::Namespaces => "namespaces",
+        IsolationKind::None => "none",
+    }
+}
+
+/// What its commands can really reach.
+fn network_name(record: &Record) -> &'static str {
+    match (record.isolation, record.network) {
+        (IsolationKind::Namespaces, Network::None) => "none",
+        (IsolationKind::Namespaces, Network::Host) | (IsolationKind::None, _) => "host",
+    }
+}

@@ -1,0 +1,29 @@
+//! `holm sandbox exec`: a command in a sandbox that stays.
+
+use super::Context;
+use super::run_command::{self, Ended, OutcomeJson, OutputForm};
+use crate::args::SandboxExecArgs;
+use crate::error::CliError;
+use crate::output::{self, Tone, tell};
+use crate::signals::Interruptions;
+
+pub(crate) fn run(context: &Context, args: SandboxExecArgs) -> Result<u8, CliError> {
+    let form = OutputForm::of(&args.command);
+    let exec = run_command::prepare(args.command, args.cwd, &context.environment)?;
+    let runtime = context.start()?;
+    let interruptions = Interruptions::install()?;
+    let sandbox = runtime.open(&args.name)?;
+    for warning in sandbox.warnings() {
+        tell(Tone::Warning, warning);
+    }
+    let ended = run_command::run(&sandbox, exec, form, &interruptions)?;
+    match (&ended, form) {
+        (Ended::Ran { outcome, code }, OutputForm::Json) => {
+            let mut result = OutcomeJson::new(&sandbox, outcome, *code);
+            result.warnings = sandbox.warnings().to_vec();
+            output::json(&result)?;
+        }
+        (Ended::Ran { .. }, OutputForm::PassedThrough) | (Ended::NotStarted { .. }, _) => {}
+    }
+    Ok(ended.code())
+}

@@ -1,0 +1,4 @@
+//! Tests that make boxes.
+
+mod privileged;
+mod unprivileged;

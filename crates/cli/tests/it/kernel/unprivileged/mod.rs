@@ -1,0 +1,8 @@
+//! Tests that hold for root and for an ordinary user.
+
+mod doctor;
+mod endings;
+mod exec;
+mod repository;
+mod sandbox;
+mod streams;

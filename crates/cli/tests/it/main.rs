@@ -1,0 +1,16 @@
+//! The real binary, as a user sees it: whole outputs, real boxes.
+//!
+//! Tests below `kernel` make boxes and run one at a time. Those below `kernel::unprivileged` run twice in
+//! CI, as root and as an ordinary user; those below `kernel::privileged` need root and say so.
+
+#![expect(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "clippy takes the helpers of tests for production code"
+)]
+
+mod help;
+mod help_sandbox;
+mod kernel;
+mod support;
+mod usage;
