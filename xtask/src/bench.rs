@@ -4,10 +4,14 @@
 //! machine may be one on which creating files slows down while one measures (ext4 without a journal
 //! does). The image is mounted in a mount namespace of its own, so that nothing stays behind even
 //! when the benchmark is killed.
+//!
+//! `HOLM_BENCH_OPTIONS` holds options of the benchmark itself: `--only a,b`, `--json FILE`,
+//! `--profile-cold`.
 
 use std::fs::{self, File};
 use std::process::Command;
 
+use crate::dist;
 use crate::process::{Context as _, Outcome, cargo, program, run};
 use crate::setup::{self, Purpose};
 use crate::workspace;
@@ -27,12 +31,14 @@ const BENCHMARK: &[&str] = &[
 ];
 
 pub(crate) fn start() -> Outcome {
+    // The program that users start is measured too, as it is shipped.
+    dist::build()?;
     if !workspace::is_root() {
         eprintln!(
             "not root: measuring in the folder for temporary files, without XFS and without peers that \
              need root; do not compare these numbers with others"
         );
-        return run(&mut cargo(BENCHMARK));
+        return run(&mut benchmark()?);
     }
     setup::run(Purpose::Benchmarks)?;
     // Built outside, so that the namespace lives only as long as the measurement.
@@ -59,7 +65,17 @@ pub(crate) fn start_in_mount_namespace() -> Outcome {
     let folder = workspace::target().join("bench-xfs");
     fs::create_dir_all(&folder).context(format_args!("create `{}`", folder.display()))?;
     run(program("mount", &["-o", "loop"]).arg(&image).arg(&folder))?;
-    let outcome = run(cargo(BENCHMARK).env("HOLM_BENCH_DIR", &folder));
+    let outcome = benchmark().and_then(|mut command| run(command.env("HOLM_BENCH_DIR", &folder)));
     run(program("umount", &["--lazy"]).arg(&folder))?;
     outcome
+}
+
+fn benchmark() -> Outcome<Command> {
+    let mut command = cargo(BENCHMARK);
+    // Built before; this only finds it again.
+    command.env("HOLM_BENCH_HOLM", dist::build()?);
+    if let Ok(options) = std::env::var("HOLM_BENCH_OPTIONS") {
+        command.arg("--").args(options.split_ascii_whitespace());
+    }
+    Ok(command)
 }

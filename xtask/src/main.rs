@@ -10,6 +10,7 @@
 
 mod bench;
 mod ci;
+mod dist;
 mod generate;
 mod ordinary_user;
 mod process;
@@ -29,6 +30,7 @@ Commands:
   setup [--bench]  Install what the tests need, and with --bench what the benchmarks compare with
   tidy             Check the rules of the house that no other tool checks
   gen [--check]    Write the generated pages of docs/reference, or only compare them
+  dist             Build the program as it is shipped: one static file
   bench start      Measure how fast a box starts, beside its peers
 ";
 
@@ -58,6 +60,11 @@ fn run(words: &[&str]) -> Outcome {
         ["tidy"] => tidy::run(),
         ["gen"] => generate::run(generate::Mode::Write),
         ["gen", "--check"] => generate::run(generate::Mode::Check),
+        ["dist"] => {
+            let program = dist::build()?;
+            println!("{}", program.display());
+            Ok(())
+        }
         ["bench", "start"] => bench::start(),
         ["bench", "start", bench::IN_MOUNT_NAMESPACE] => bench::start_in_mount_namespace(),
         _ => Err(Failure::new(format!(
