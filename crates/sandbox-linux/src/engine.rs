@@ -10,12 +10,13 @@ use crate::base::{BaseOptions, HostBase};
 use crate::boxes::{LinuxBox, end_process};
 use crate::cgroup::{BoxGroup, Hierarchy, LimitKind, Limits, Unenforced};
 use crate::error::{EngineError, HostFileContext, Result};
+use crate::mounts;
 use crate::plan::{self, BasePlan, Descriptors, Power};
-use crate::protocol::{Answer, Order, Then};
+use crate::prepared::{Beginning, Prepared, PreparedSpec, Waiting, abandon, send_steps};
+use crate::protocol::Then;
 use crate::spawner::{NewProcess, Spawner, UserNamespace};
 use crate::spec::{BoxSpec, MountSpec, Network, Owners};
 use crate::step::{Devices, Durability, OverlayOptions, Step};
-use crate::{mounts, seccomp::Profile, wire};
 
 /// Makes boxes on this host. Cheap to keep, meant to be made once and early.
 #[derive(Debug)]
@@ -23,67 +24,6 @@ pub struct Engine {
     spawner: Spawner,
     hierarchy: Hierarchy,
     power: Power,
-}
-
-/// A box in all but its files, limits and lock-down: namespaces and the base's mounts exist already.
-#[derive(Debug)]
-pub struct Prepared {
-    spec: PreparedSpec,
-    process: NewProcess,
-    group: BoxGroup,
-    waiting: Waiting,
-}
-
-/// A process that performs the base steps, before it has groups.
-#[derive(Debug)]
-struct Beginning {
-    spec: PreparedSpec,
-    process: NewProcess,
-    /// On v2, where the process is born into it.
-    group: Option<BoxGroup>,
-    sent: Vec<Step>,
-}
-
-/// Which answer of init is still due.
-#[derive(Debug)]
-enum Waiting {
-    Nothing,
-    /// The one to the base steps.
-    Base(Vec<Step>),
-}
-
-impl Prepared {
-    fn send(&self, steps: &[Step], descriptors: &[BorrowedFd<'_>], then: Then) -> Result<()> {
-        send_steps(&self.spec.id, &self.process, steps, descriptors, then)
-    }
-
-    fn receive(&self, steps: &[Step]) -> Result<()> {
-        receive_answer(&self.spec.id, &self.process, steps)
-    }
-
-    fn take_base_answer(&mut self) -> Result<()> {
-        match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
-            Waiting::Nothing => Ok(()),
-            Waiting::Base(steps) => self.receive(&steps),
-        }
-    }
-
-    fn tasks(&self) -> Result<Vec<OwnedFd>> {
-        self.group
-            .join_fds()
-            .map_err(|source| EngineError::Cgroup { source })
-    }
-}
-
-/// What must be known to prepare a box ahead of time.
-#[derive(Debug, Clone)]
-pub struct PreparedSpec {
-    pub id: String,
-    pub directory: PathBuf,
-    pub base: HostBase,
-    pub profile: Profile,
-    pub network: Network,
-    pub durability: Durability,
 }
 
 impl Engine {
@@ -472,54 +412,4 @@ fn processes_limit_is_by_rlimit(power: Power, unenforced: &Unenforced) -> bool {
         Power::Root => false,
         Power::User { .. } => is_pids(unenforced),
     }
-}
-
-fn send_steps(
-    id: &str,
-    process: &NewProcess,
-    steps: &[Step],
-    descriptors: &[BorrowedFd<'_>],
-    then: Then,
-) -> Result<()> {
-    let order = Order::Perform {
-        steps: steps.to_vec(),
-        then,
-    };
-    wire::send(&process.control, &order, descriptors).map_err(|source| set_up_failed(id, source))
-}
-
-fn receive_answer(id: &str, process: &NewProcess, steps: &[Step]) -> Result<()> {
-    let answer = wire::receive_answer::<Answer>(&process.control);
-    match answer.map_err(|source| set_up_failed(id, source))? {
-        Some((Answer::Done, _)) => Ok(()),
-        Some((Answer::StepFailed { index, errno }, _)) => {
-            let source = io::Error::from_raw_os_error(errno);
-            Err(match steps.get(index) {
-                Some(step) => EngineError::Step {
-                    step: Box::new(step.clone()),
-                    source,
-                },
-                None => set_up_failed(id, source),
-            })
-        }
-        Some((Answer::Root | Answer::Failed { .. }, _)) => {
-            Err(set_up_failed(id, io::ErrorKind::InvalidData.into()))
-        }
-        None => Err(EngineError::NotRunning { id: id.to_owned() }),
-    }
-}
-
-fn set_up_failed(id: &str, source: io::Error) -> EngineError {
-    EngineError::Control {
-        doing: "set up",
-        id: id.to_owned(),
-        source,
-    }
-}
-
-/// Ends a box that never came to be. Its folder is the caller's to remove.
-fn abandon(prepared: Prepared) {
-    end_process(&prepared.process.pidfd);
-    // A group that stays empty does no harm, and the next clean-up finds it.
-    drop(prepared.group.remove());
 }

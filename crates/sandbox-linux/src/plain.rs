@@ -71,13 +71,18 @@ impl PlainCommand {
         if let Some(user) = self.user {
             command.uid(user.uid).gid(user.gid);
         }
-        let own_session = || {
+        let parent = rustix::process::getpid();
+        let own_session = move || {
             rustix::process::setsid()?;
             // The caller's death must not leave the command behind.
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            // A parent that died before the line above would never be noticed.
+            if rustix::process::getppid() != Some(parent) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             Ok(())
         };
-        // SAFETY: the closure makes two system calls and touches no memory of the parent.
+        // SAFETY: the closure makes three system calls and touches no memory of the parent.
         unsafe { command.pre_exec(own_session) };
         let child = command.spawn().map_err(|source| {
             let program = name.clone();

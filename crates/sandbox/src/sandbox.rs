@@ -39,7 +39,8 @@ pub trait Sandbox: Send + Sync + fmt::Debug {
     /// Which of the optional operations exist, and what isolates the commands.
     fn capabilities(&self) -> Capabilities;
 
-    /// Runs a command and returns when it and all its children are gone.
+    /// Runs a command and returns when it has ended. What it left running in the background lives on
+    /// in the sandbox until teardown, unless the command was ended by its timeout.
     ///
     /// The implementor calls [`Exec::validate`], confines `cwd`, bounds the output *while* the command runs
     /// ([`Capture`](crate::Capture)), redacts it, and at the timeout kills the whole process tree, returning
