@@ -88,6 +88,11 @@ impl Engine {
         }
     }
 
+    /// Takes [`Engine::expect_box`] back, if the box has not been made.
+    pub fn expect_none(&self) {
+        self.spawner.forget_begun();
+    }
+
     fn namespace_at_birth(&self) -> Option<UserNamespace> {
         match self.power {
             Power::Root => None,

@@ -210,6 +210,18 @@ impl Spawner {
         Ok(())
     }
 
+    /// Lets go of a process that was begun and not asked for; it ends by itself.
+    pub(crate) fn forget_begun(&self) {
+        // An error here is the error of a process that nobody wants.
+        drop(self.collect_begun());
+        drop(
+            self.begun
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+    }
+
     fn kept_namespaces(&self) -> MutexGuard<'_, HashMap<UserNamespace, OwnedFd>> {
         self.user_namespaces
             .lock()

@@ -13,11 +13,11 @@
 //! by someone who holds its lock alone. A process that is killed while building leaves a folder
 //! `*.new`, which the next builder removes.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -30,14 +30,26 @@ use serde::{Deserialize, Serialize};
 
 use super::config::{CacheLimits, LocalConfig};
 use super::git::GitCommand;
-use super::repository::{Repository, read_optional};
+use super::index;
+use super::private_git::{NOTHING_CHANGED, monitoring_config, quoted_paths, write_private_git};
+use super::repository::Repository;
 
 /// Entries of another layout are other entries.
-const LAYOUT_VERSION: u32 = 1;
+const LAYOUT_VERSION: u32 = 3;
 /// Where a box finds the objects of the user's repository.
 pub(crate) const OBJECTS_PLACE: &str = "/run/holm/objects";
 /// How far files are dated back, so that no edit can carry the date that the index knows.
 const BACKDATED: Duration = Duration::from_secs(60);
+
+/// From here on, asking whether anything has changed is quicker than looking.
+const FILES_WORTH_MONITORING: u64 = 3000;
+
+/// How much a checkout holds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    files: u64,
+    bytes: u64,
+}
 
 /// A checkout that is in use: it stays as long as this value, or a copy of its lock, is open.
 #[derive(Debug)]
@@ -45,6 +57,8 @@ pub(crate) struct Checkout {
     pub(crate) key: String,
     pub(crate) tree: PathBuf,
     pub(crate) lock: File,
+    /// Where its index names the sandbox that uses it.
+    pub(crate) location_offset: Option<u64>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +67,8 @@ struct Entry {
     repository: Vec<u8>,
     commit: String,
     bytes: u64,
+    /// Where the index names the sandbox that it is for, if it has an untracked cache.
+    location_offset: Option<u64>,
 }
 
 /// The checkout of the repository's commit, made if this is the first time that it is asked for.
@@ -60,10 +76,11 @@ pub(crate) fn checkout(
     config: &LocalConfig,
     repository: &Repository,
     power: Power,
+    temp_dir: &Path,
     pinned: &[String],
 ) -> Result<Checkout> {
     let directory = config.checkouts_dir();
-    let key = key_of(repository);
+    let key = key_of(repository, temp_dir);
     if let Some(found) = open(&directory, &key)? {
         return Ok(found);
     }
@@ -78,7 +95,7 @@ pub(crate) fn checkout(
     }
     let unfinished = directory.join(format!("{key}.new"));
     remove_tree(&unfinished)?;
-    let built = build(config, repository, power, &unfinished);
+    let built = build(config, repository, power, temp_dir, &unfinished);
     if let Err(error) = built {
         remove_tree(&unfinished)?;
         return Err(error);
@@ -113,10 +130,15 @@ pub(crate) fn open(directory: &Path, key: &str) -> Result<Option<Checkout>> {
     // The lock's date says when the checkout was last used.
     lock.set_modified(SystemTime::now())
         .map_err(at("touch", &lock_path))?;
+    let entry_path = entry.join("entry.json");
+    let text = fs::read(&entry_path).map_err(at("read", &entry_path))?;
+    let described: Entry = serde_json::from_slice(&text)
+        .map_err(|error| at("understand", &entry_path)(error.into()))?;
     Ok(Some(Checkout {
         key: key.to_owned(),
         tree,
         lock,
+        location_offset: described.location_offset,
     }))
 }
 
@@ -128,8 +150,9 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-fn key_of(repository: &Repository) -> String {
+fn key_of(repository: &Repository, temp_dir: &Path) -> String {
     let mut hasher = DefaultHasher::new();
+    temp_dir.hash(&mut hasher);
     LAYOUT_VERSION.hash(&mut hasher);
     repository.common_dir.hash(&mut hasher);
     repository.commit.hash(&mut hasher);
@@ -146,6 +169,7 @@ fn build(
     config: &LocalConfig,
     repository: &Repository,
     power: Power,
+    temp_dir: &Path,
     directory: &Path,
 ) -> Result<()> {
     let tree = directory.join("tree");
@@ -169,12 +193,18 @@ fn build(
         Power::Root => Some(power.box_user()),
         Power::User { .. } => None,
     };
-    let bytes = settle(&tree, owner, &Dates::Set(back_then()))?;
+    let size = settle(&tree, owner, &Dates::Set(back_then()))?;
     // Reads every file once, so that nobody has to again. Its exit code only says that some file
     // differs from its blob, as with a lossy filter.
     git()
         .args(["update-index", "-q", "--refresh"])
         .output("date the files")?;
+    if size.files >= FILES_WORTH_MONITORING {
+        let path = git_dir.join("config");
+        let config = fs::read_to_string(&path).map_err(at("read", &path))?;
+        write(&path, (config + &monitoring_config()).as_bytes())?;
+    }
+    let location_offset = add_untracked_cache(git, &tree, temp_dir, size)?;
     let alternates: String = (0..repository.object_dirs.len())
         .map(|index| format!("{OBJECTS_PLACE}/{index}\n"))
         .collect();
@@ -189,7 +219,8 @@ fn build(
         version: LAYOUT_VERSION,
         repository: repository.common_dir.as_os_str().as_bytes().to_vec(),
         commit: repository.commit.clone(),
-        bytes,
+        bytes: size.bytes,
+        location_offset,
     };
     let entry = serde_json::to_vec(&entry).map_err(|error| SandboxError::Io {
         doing: "describe".into(),
@@ -200,112 +231,62 @@ fn build(
     write(&directory.join("lock"), b"")
 }
 
-/// A `.git` of its own for the checkout: no hooks, no credentials, no history of other worktrees.
-fn write_private_git(git_dir: &Path, repository: &Repository) -> Result<()> {
-    for folder in [
-        "info",
-        "objects/info",
-        "objects/pack",
-        "refs/heads",
-        "refs/tags",
-    ] {
-        let folder = git_dir.join(folder);
-        fs::create_dir_all(&folder).map_err(at("make folder", &folder))?;
+/// Has git remember that no folder holds a file that it does not track. Returns where the index names
+/// the work tree's sandbox, or `None` where git has written no such cache.
+fn add_untracked_cache(
+    git: impl Fn() -> GitCommand,
+    tree: &Path,
+    temp_dir: &Path,
+    size: Size,
+) -> Result<Option<u64>> {
+    let path = tree.join(".git/index");
+    let git = || {
+        // The user's own ignore file is not inside, so it must not count here either; and an index
+        // without checksum can be copied with a change.
+        git()
+            .env("HOME", "/nonexistent")
+            .env("XDG_CONFIG_HOME", "/nonexistent")
+            .env("GIT_OPTIONAL_LOCKS", "1")
+            .args([
+                "-c",
+                "index.skipHash=true",
+                "-c",
+                "index.recordEndOfIndexEntries=false",
+            ])
+            .args([
+                "-c",
+                "index.recordOffsetTable=false",
+                "-c",
+                "core.untrackedCache=true",
+            ])
+    };
+    let monitored = format!("core.fsmonitor={NOTHING_CHANGED} && :");
+    let git = || match size.files {
+        0..FILES_WORTH_MONITORING => git().args(["-c", "core.fsmonitor=false"]),
+        _ => git().args(["-c", &monitored]),
+    };
+    // Whatever fails here only costs time later.
+    if size.files >= FILES_WORTH_MONITORING {
+        git()
+            .args(["update-index", "--fsmonitor"])
+            .output("watch the files")?;
     }
-    write(
-        &git_dir.join("HEAD"),
-        format!("{}\n", repository.commit).as_bytes(),
-    )?;
-    write(
-        &git_dir.join("config"),
-        private_config(repository).as_bytes(),
-    )?;
-    if let Some(patterns) = &repository.sparse {
-        write(&git_dir.join("info/sparse-checkout"), patterns)?;
-    }
-    if let Some(shallow) = &repository.shallow {
-        write(&git_dir.join("shallow"), shallow)?;
-    }
-    for name in ["info/attributes", "info/exclude"] {
-        if let Some(content) = read_optional(&repository.common_dir.join(name))? {
-            write(&git_dir.join(name), &content)?;
+    let added = git()
+        .args(["update-index", "--untracked-cache"])
+        .output("cache the folders")?;
+    let filled = git()
+        .args(["status", "--porcelain"])
+        .output("cache the folders")?;
+    let index = fs::read(&path).map_err(at("read", &path))?;
+    let tree = fs::canonicalize(tree).map_err(at("find", tree))?;
+    let to = temp_dir.join("harness-00000000");
+    match index::relocate(&index, &tree, &to) {
+        Some(relocated) if added.success && filled.success => {
+            write(&path, &relocated.index)?;
+            Ok(Some(relocated.offset))
         }
+        Some(_) | None => Ok(None),
     }
-    Ok(())
-}
-
-fn private_config(repository: &Repository) -> String {
-    let mut lines = vec!["[core]".to_owned()];
-    let is_sha256 = repository.object_format == "sha256";
-    lines.push(format!(
-        "\trepositoryformatversion = {}",
-        u8::from(is_sha256)
-    ));
-    for fixed in [
-        "bare = false",
-        "logallrefupdates = true",
-        "checkStat = minimal",
-        "trustctime = false",
-    ] {
-        lines.push(format!("\t{fixed}"));
-    }
-    if is_sha256 {
-        lines.push("[extensions]\n\tobjectFormat = sha256".to_owned());
-    }
-    // Work in the background would outlive the command that began it.
-    lines.push("[gc]\n\tauto = 0\n[maintenance]\n\tauto = false".to_owned());
-    let mut settings = repository.settings.clone();
-    for (key, value) in [("user.name", "Holm"), ("user.email", "holm@localhost")] {
-        if !settings.iter().any(|(known, _)| known == key) {
-            settings.push((key.to_owned(), value.to_owned()));
-        }
-    }
-    for (key, value) in &settings {
-        if let Some((section, name)) = key.split_once('.')
-            && key != "core.bare"
-        {
-            lines.push(format!("[{section}]\n\t{name} = {}", quoted(value)));
-        }
-    }
-    for (remote, url) in &repository.remotes {
-        let remote_quoted = quoted(remote);
-        lines.push(format!("[remote {remote_quoted}]\n\turl = {}", quoted(url)));
-        lines.push(format!(
-            "\tfetch = {}",
-            quoted(&format!("+refs/heads/*:refs/remotes/{remote}/*"))
-        ));
-    }
-    lines.push(String::new());
-    lines.join("\n")
-}
-
-/// A value of a git configuration file.
-fn quoted(value: &str) -> String {
-    let escaped = value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n");
-    format!("\"{escaped}\"")
-}
-
-/// Paths for `GIT_ALTERNATE_OBJECT_DIRECTORIES`; git unquotes those that begin with a quote.
-pub(crate) fn quoted_paths(paths: &[PathBuf]) -> OsString {
-    let mut joined = Vec::new();
-    for path in paths {
-        if !joined.is_empty() {
-            joined.push(b':');
-        }
-        joined.push(b'"');
-        for &byte in path.as_os_str().as_bytes() {
-            match byte {
-                b'"' | b'\\' => joined.extend([b'\\', byte]),
-                b'\n' => joined.extend(b"\\n"),
-                _ => joined.push(byte),
-            }
-        }
-        joined.push(b'"');
-    }
-    OsString::from_vec(joined)
 }
 
 /// When the files of a checkout were last changed, as the index will know it.
@@ -317,13 +298,16 @@ enum Dates {
     Keep,
 }
 
-/// Dates every file and gives it to its owner. Returns how many bytes there are.
-fn settle(directory: &Path, owner: Option<Owner>, dates: &Dates) -> Result<u64> {
-    let mut bytes = 0;
+/// Dates every file and gives it to its owner. Returns how much there is.
+fn settle(directory: &Path, owner: Option<Owner>, dates: &Dates) -> Result<Size> {
+    let mut size = Size::default();
     let mut waiting = vec![directory.to_path_buf()];
     while let Some(folder) = waiting.pop() {
         if let Some(owner) = owner {
             lchown(&folder, Some(owner.uid), Some(owner.gid)).map_err(at("give away", &folder))?;
+        }
+        if let Dates::Set(times) = dates {
+            set_times(&folder, times)?;
         }
         for entry in fs::read_dir(&folder).map_err(at("read folder", &folder))? {
             let entry = entry.map_err(at("read folder", &folder))?;
@@ -333,17 +317,22 @@ fn settle(directory: &Path, owner: Option<Owner>, dates: &Dates) -> Result<u64> 
                 waiting.push(path);
                 continue;
             }
-            bytes += metadata.len();
+            size.files += 1;
+            size.bytes += metadata.len();
             if let Some(owner) = owner {
                 lchown(&path, Some(owner.uid), Some(owner.gid)).map_err(at("give away", &path))?;
             }
             if let Dates::Set(times) = dates {
-                rustix::fs::utimensat(CWD, &path, times, AtFlags::SYMLINK_NOFOLLOW)
-                    .map_err(|error| at("date", &path)(error.into()))?;
+                set_times(&path, times)?;
             }
         }
     }
-    Ok(bytes)
+    Ok(size)
+}
+
+fn set_times(path: &Path, times: &Timestamps) -> Result<()> {
+    rustix::fs::utimensat(CWD, path, times, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(|error| at("date", path)(error.into()))
 }
 
 /// A minute ago, in whole seconds.

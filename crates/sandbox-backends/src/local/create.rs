@@ -72,6 +72,14 @@ fn is_host_limit(error: &EngineError) -> bool {
 
 /// Makes a sandbox as asked.
 pub(crate) fn create(runtime: &Arc<LocalRuntime>, options: &CreateOptions) -> Result<LocalSandbox> {
+    let created = create_as_asked(runtime, options);
+    if created.is_err() {
+        runtime.engine.expect_none();
+    }
+    created
+}
+
+fn create_as_asked(runtime: &Arc<LocalRuntime>, options: &CreateOptions) -> Result<LocalSandbox> {
     if let Some(name) = &options.name {
         check_name(runtime, name)?;
     }
@@ -301,14 +309,16 @@ impl Making<'_> {
                             config,
                             &repository,
                             self.runtime.engine.power(),
+                            &temp_dir,
                             &self.runtime.pinned_checkouts()?,
                         )?;
                         record.checkout = Some(checkout.key.clone());
-                        write_upper(self.runtime, self.directory, &record, &repository)?;
-                        Some(Layers {
+                        let layers = Layers {
                             repository,
                             checkout,
-                        })
+                        };
+                        write_upper(self.runtime, self.directory, &record, &layers)?;
+                        Some(layers)
                     }
                     None => None,
                 };

@@ -237,12 +237,7 @@ fn replace_git(remains: Remains<'_>) -> Result<()> {
         fs::rename(upper.join(".git"), &broken).map_err(at("put aside", &broken))?;
     }
     let layers = Layers::of(remains.runtime, remains.record)?;
-    write_upper(
-        remains.runtime,
-        remains.directory,
-        remains.record,
-        &layers.repository,
-    )
+    write_upper(remains.runtime, remains.directory, remains.record, &layers)
 }
 
 fn bring_home_from(

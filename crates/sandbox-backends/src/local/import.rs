@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use holm_sandbox::Result;
 
-use super::checkout::{at, quoted_paths, remove_tree};
+use super::checkout::{at, remove_tree};
 use super::git::GitCommand;
 use super::harvest::{Home, check};
+use super::private_git::quoted_paths;
 
 impl Home<'_> {
     /// Copies the commits that lead from `base` to `tip` into the user's repository.

@@ -372,7 +372,12 @@ pub(crate) fn is_untouched(upper: &Path, branch: &str, commit: &str) -> Result<b
     let Ok(inside_git) = names(Path::new(".git")) else {
         return Ok(false);
     };
-    if inside_git != ["HEAD", "packed-refs", "refs"].map(OsString::from) {
+    // An index alone holds nothing: what it stages is among the objects.
+    let others: Vec<_> = inside_git
+        .into_iter()
+        .filter(|name| name != "index")
+        .collect();
+    if others != ["HEAD", "packed-refs", "refs"].map(OsString::from) {
         return Ok(false);
     }
     let same = |path: &Path, expected: String| {

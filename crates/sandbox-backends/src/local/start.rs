@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::os::unix::fs::lchown;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use holm_sandbox::{Result, SandboxError};
 use holm_sandbox_linux::files::ConfinedDir;
@@ -15,7 +15,9 @@ use holm_sandbox_linux::{
 use super::checkout::{self, Checkout, OBJECTS_PLACE, at, remove_tree, write};
 use super::environment;
 use super::errors::{engine_error, files_error};
+use super::index;
 use super::place::Place;
+use super::private_git::CHANGES_PLACE;
 use super::record::{self, InitRecord, Record, SourceRecord, Stay};
 use super::repository::{Repository, owner_of};
 use super::runtime::LocalRuntime;
@@ -55,7 +57,7 @@ pub(crate) fn write_upper(
     runtime: &LocalRuntime,
     directory: &Path,
     record: &Record,
-    repository: &Repository,
+    layers: &Layers,
 ) -> Result<()> {
     let SourceRecord::Repository { branch, commit, .. } = &record.source else {
         return Ok(());
@@ -73,8 +75,12 @@ pub(crate) fn write_upper(
     )?;
     write(
         &git_dir.join("packed-refs"),
-        &repository.packed_refs(&runtime.config)?,
+        &layers.repository.packed_refs(&runtime.config)?,
     )?;
+    if let Some(offset) = layers.checkout.location_offset {
+        let index = layers.checkout.tree.join(".git/index");
+        index::copy_for(&record.run_id, &index, &git_dir.join("index"), offset)?;
+    }
     match runtime.engine.power() {
         Power::Root => {
             let user = runtime.engine.power().box_user();
@@ -295,6 +301,13 @@ fn mounts(
                     upper: directory.join("tree-upper"),
                     work: directory.join("tree-work"),
                 },
+            });
+            // Read-only, and the box's own: it may know what it has changed.
+            mounts.push(MountSpec::Bind {
+                source: directory.join("tree-upper"),
+                place: PathBuf::from(CHANGES_PLACE),
+                access: Access::ReadOnly,
+                owners: Owners::AsOnHost,
             });
             for (index, objects) in repository.object_dirs.iter().enumerate() {
                 let owner = owner_of(objects)?;
