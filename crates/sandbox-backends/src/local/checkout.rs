@@ -35,14 +35,14 @@ use super::private_git::{NOTHING_CHANGED, monitoring_config, quoted_paths, write
 use super::repository::Repository;
 
 /// Entries of another layout are other entries.
-const LAYOUT_VERSION: u32 = 3;
+const LAYOUT_VERSION: u32 = 4;
 /// Where a box finds the objects of the user's repository.
 pub(crate) const OBJECTS_PLACE: &str = "/run/holm/objects";
 /// How far files are dated back, so that no edit can carry the date that the index knows.
 const BACKDATED: Duration = Duration::from_secs(60);
 
 /// From here on, asking whether anything has changed is quicker than looking.
-const FILES_WORTH_MONITORING: u64 = 3000;
+const FILES_WORTH_MONITORING: u64 = 300;
 
 /// How much a checkout holds.
 #[derive(Debug, Clone, Copy, Default)]
