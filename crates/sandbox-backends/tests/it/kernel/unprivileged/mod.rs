@@ -8,5 +8,7 @@ mod harvest;
 mod hostile;
 mod kinds;
 mod lifecycle;
+mod pool;
 mod privacy;
+mod status;
 mod user_repository;
