@@ -42,8 +42,7 @@ fn every_kind_of_change_is_seen() {
         ("chmod +x src/d1/f1.txt", " M src/d1/f1.txt"),
     ];
     for (number, (change, seen)) in changes.into_iter().enumerate() {
-        let repository = large();
-        let sandbox = host.boxed(&repository, "work");
+        let sandbox = host.boxed(&repository, &format!("work-{number}"));
         assert_eq!(sandbox.sh("git status --short"), "", "before {change}");
         assert_eq!(
             sandbox
