@@ -179,7 +179,7 @@ fn branch_that_exists_or_cannot_be() {
     ----- stderr
     error: could not make a worktree for branch `taken`: branch `taken` already exists
 
-    hint: choose another with --branch, or remove it: `git branch -D taken`
+    hint: choose another name with --branch
     "#);
     insta::assert_snapshot!(run("a..b"), @r#"
     exit code: 125

@@ -122,7 +122,7 @@ fn a_signal_to_the_group_spares_other_sessions() {
     let sandbox = TestBox::new();
     let (near, far) = (token(), token());
     let script = format!(
-        "setsid {} & {} & trap 'exit 4' HUP; while :; do sleep 0.01; done",
+        "trap 'exit 4' HUP; setsid {} & {} & while :; do sleep 0.01; done",
         sleeper(&far),
         sleeper(&near)
     );
