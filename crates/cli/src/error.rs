@@ -1,9 +1,11 @@
 //! What a failure looks like, and which exit code it has: here and nowhere else.
 //!
-//!     error: could not make folder `/var/lib/holm`
-//!       caused by: Permission denied (os error 13)
+//! ```text
+//! error: could not make folder `/var/lib/holm`
+//!   caused by: Permission denied (os error 13)
 //!
-//!     hint: Holm keeps its data in `/var/lib/holm`; …
+//! hint: Holm keeps its data in `/var/lib/holm`; …
+//! ```
 //!
 //! **Invariant:** no text of an error reaches the terminal with a control character in it.
 

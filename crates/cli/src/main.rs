@@ -1,8 +1,10 @@
 //! The `holm` command: the one place that reads arguments and environment, prints, and exits.
 //!
-//!     arguments ──▶ args ──▶ commands ──▶ library
-//!                               │
-//!              output (data to stdout, all else to stderr) ──▶ exit code
+//! ```text
+//! arguments ──▶ args ──▶ commands ──▶ library
+//!                           │
+//!          output (data to stdout, all else to stderr) ──▶ exit code
+//! ```
 //!
 //! - `args` says what can be asked; its doc comments are the help texts and the reference page.
 //! - `commands` has one file per command. A command returns its exit code or an [`error::CliError`].

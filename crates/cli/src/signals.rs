@@ -1,6 +1,8 @@
 //! Ctrl-C and its relatives, from the first polite request to the last resort.
 //!
-//!     SettingUp ──▶ Running ──▶ CleaningUp
+//! ```text
+//! SettingUp ──▶ Running ──▶ CleaningUp
+//! ```
 //!
 //! | phase        | Ctrl-C                  | again | SIGTERM, SIGHUP | again |
 //! | ---          | ---                     | ---   | ---             | ---   |

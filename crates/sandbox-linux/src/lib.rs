@@ -1,8 +1,10 @@
 //! The Linux engine: boxes made of namespaces, overlays, control groups and a seccomp filter.
 //!
-//!     Engine ──▶ spawner ──clone3──▶ init (PID 1 of the box) ──fork──▶ commands
-//!        │                              ▲
-//!        └── plan: Vec<Step> ───────────┘
+//! ```text
+//! Engine ──▶ spawner ──clone3──▶ init (PID 1 of the box) ──fork──▶ commands
+//!    │                              ▲
+//!    └── plan: Vec<Step> ───────────┘
+//! ```
 //!
 //! - [`Engine`] makes a [`LinuxBox`] from a [`BoxSpec`]; [`LinuxBox::start`] runs a [`Command`] in it.
 //! - [`files`] reads and writes below a descriptor that an attacker controls, confined by the kernel.

@@ -1,10 +1,12 @@
 //! Carries a running command to its end: output, deadline, interruption, clean-up of its processes.
 //!
-//!     Running ──deadline or kill──▶ Asked to end (SIGTERM) ──patience──▶ Killed (SIGKILL)
-//!        │                               │                                 │
-//!        └───────────── exit ────────────┴─────────────────────────────────┘
-//!                         │
-//!                     Draining ──end of output, or silence──▶ done
+//! ```text
+//! Running ──deadline or kill──▶ Asked to end (SIGTERM) ──patience──▶ Killed (SIGKILL)
+//!    │                               │                                 │
+//!    └───────────── exit ────────────┴─────────────────────────────────┘
+//!                     │
+//!                 Draining ──end of output, or silence──▶ done
+//! ```
 //!
 //! Output is handed on in pieces as it comes: nothing is collected here, so a command may write
 //! 10 GiB. A background process that keeps the streams open does not hold the caller: when the command

@@ -1,8 +1,10 @@
 //! The small process that all boxes are forked from.
 //!
-//!     host ──"new process"──▶ spawner ──clone3──▶ box's init
-//!       ◀──pidfd, control socket──┘                  │
-//!       └──────────── steps, commands ───────────────┘
+//! ```text
+//! host ──"new process"──▶ spawner ──clone3──▶ box's init
+//!   ◀──pidfd, control socket──┘                  │
+//!   └──────────── steps, commands ───────────────┘
+//! ```
 //!
 //! Forking a server of 1 GiB takes 60 ms, forking the spawner a quarter of one: it is forked from the
 //! host process as early as possible and never grows. It knows nothing of boxes; it makes processes in

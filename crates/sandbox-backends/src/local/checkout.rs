@@ -1,9 +1,11 @@
 //! Cached checkouts: one immutable tree per repository, commit and sparse set, shared by all sandboxes.
 //!
-//!     checkouts/<key>/tree/        the files, and a private `.git` whose objects are borrowed
-//!     checkouts/<key>/lock         held shared by every box that stands on the tree
-//!     checkouts/<key>/entry.json   what it is a checkout of, and how big
-//!     checkouts/<key>.build        held by whoever builds it
+//! ```text
+//! checkouts/<key>/tree/        the files, and a private `.git` whose objects are borrowed
+//! checkouts/<key>/lock         held shared by every box that stands on the tree
+//! checkouts/<key>/entry.json   what it is a checkout of, and how big
+//! checkouts/<key>.build        held by whoever builds it
+//! ```
 //!
 //! A sandbox lays its own layer over the tree, so making one costs the same for any number of files.
 //! The index is made to be right inside: files are dated into the past and compared by time and size

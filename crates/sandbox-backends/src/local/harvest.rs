@@ -1,12 +1,14 @@
 //! The end of a sandbox, and what is brought home from it.
 //!
-//!     untouched? ──yes──▶ remove everything
-//!         │ no
-//!     snapshot what is not committed ──▶ pack the new commits (inside) ──▶ index the pack (outside)
-//!         │ git inside is broken                                                 │
-//!         └──▶ the same once more with a fresh `.git` over the agent's files     ▼
-//!                  │ fails too                                        move the branch, remove the rest
-//!                  └──▶ keep the layers and say where they are
+//! ```text
+//! untouched? ──yes──▶ remove everything
+//!     │ no
+//! snapshot what is not committed ──▶ pack the new commits (inside) ──▶ index the pack (outside)
+//!     │ git inside is broken                                                 │
+//!     └──▶ the same once more with a fresh `.git` over the agent's files     ▼
+//!              │ fails too                                        move the branch, remove the rest
+//!              └──▶ keep the layers and say where they are
+//! ```
 //!
 //! Nothing inside is trusted. Commits come home as a pack stream, as from any foreign remote: indexed
 //! strictly, checked to be whole, and only then named by a ref. No file of the box's `.git` is read by

@@ -1,8 +1,10 @@
 //! What is written down about a sandbox, so that any later call can find it, use it, or clean it up.
 //!
-//!     boxes/<id>/record.json    this record
-//!     boxes/<id>/owner.lock     held while the process that made a throwaway sandbox lives
-//!     boxes/<id>/control        the socket of a box that stays
+//! ```text
+//! boxes/<id>/record.json    this record
+//! boxes/<id>/owner.lock     held while the process that made a throwaway sandbox lives
+//! boxes/<id>/control        the socket of a box that stays
+//! ```
 //!
 //! A throwaway sandbox whose owner lock is free has lost its creator.
 

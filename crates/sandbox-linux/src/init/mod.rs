@@ -1,6 +1,8 @@
 //! PID 1 of a box: performs the steps that make the box, then starts, watches and ends its commands.
 //!
-//!     Waiting ──steps──▶ Locked down ──Stop, or all control connections gone──▶ exit
+//! ```text
+//! Waiting ──steps──▶ Locked down ──Stop, or all control connections gone──▶ exit
+//! ```
 //!
 //! - `Waiting`: namespaces exist, nothing untrusted has run, init still has its creator's power.
 //! - `Locked down`: the last step dropped that power for good. From here on init only forks commands.
