@@ -127,6 +127,11 @@ fn limits_are_named_with_their_version() {
     assert_eq!(found.verdict, Verdict::Limited);
     assert_eq!(
         found.detail,
+        "cpu cannot be limited: not permitted to make cgroups"
+    );
+    // Root's boxes share a user namespace, which counts all of them together.
+    assert_eq!(
+        limits(&some, UserKind::Root).detail,
         "cpu and pids cannot be limited: not permitted to make cgroups"
     );
 }
