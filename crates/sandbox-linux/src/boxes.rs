@@ -271,25 +271,24 @@ fn with_address<T>(
     use_address(&SocketAddrUnix::new(short)?)
 }
 
-fn listener(path: &Path) -> io::Result<OwnedFd> {
-    let socket = rustix::net::socket_with(
+fn packet_socket() -> io::Result<OwnedFd> {
+    Ok(rustix::net::socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
         SocketFlags::CLOEXEC,
         None,
-    )?;
+    )?)
+}
+
+fn listener(path: &Path) -> io::Result<OwnedFd> {
+    let socket = packet_socket()?;
     with_address(path, |address| Ok(rustix::net::bind(&socket, address)?))?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket)
 }
 
 fn connect(path: &Path) -> io::Result<OwnedFd> {
-    let socket = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    let socket = packet_socket()?;
     with_address(path, |address| Ok(rustix::net::connect(&socket, address)?))?;
     Ok(socket)
 }

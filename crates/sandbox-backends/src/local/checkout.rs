@@ -34,6 +34,7 @@ use super::config::{CacheLimits, LocalConfig};
 use super::git::GitCommand;
 use super::index;
 use super::private_git::{NOTHING_CHANGED, monitoring_config, quoted_paths, write_private_git};
+use super::record::lock_file;
 use super::repository::Repository;
 
 /// Entries of another layout are other entries.
@@ -79,7 +80,7 @@ pub(crate) fn checkout(
     repository: &Repository,
     power: Power,
     temp_dir: &Path,
-    pinned: &[String],
+    pinned: impl FnOnce() -> Result<Vec<String>>,
 ) -> Result<Checkout> {
     let directory = config.checkouts_dir();
     let key = key_of(repository, temp_dir);
@@ -89,9 +90,7 @@ pub(crate) fn checkout(
     fs::create_dir_all(&directory).map_err(at("make folder", &directory))?;
     // One builder at a time; the others wait and then find what it made.
     let build_lock = directory.join(format!("{key}.build"));
-    let building = File::create(&build_lock).map_err(at("make", &build_lock))?;
-    rustix::fs::flock(&building, FlockOperation::LockExclusive)
-        .map_err(|error| at("lock", &build_lock)(error.into()))?;
+    let _building = lock_file(&build_lock)?;
     if let Some(found) = open(&directory, &key)? {
         return Ok(found);
     }
@@ -105,7 +104,7 @@ pub(crate) fn checkout(
     let finished = directory.join(&key);
     fs::rename(&unfinished, &finished).map_err(at("rename", &unfinished))?;
     let found = open(&directory, &key)?;
-    evict(&directory, config.cache, &key, pinned)?;
+    evict(&directory, config.cache, &key, &pinned()?)?;
     found.ok_or_else(|| SandboxError::Io {
         doing: "open".into(),
         path: finished,

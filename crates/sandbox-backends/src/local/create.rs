@@ -310,7 +310,7 @@ impl Making<'_> {
                             &repository,
                             self.runtime.engine.power(),
                             &temp_dir,
-                            &self.runtime.pinned_checkouts()?,
+                            || self.runtime.pinned_checkouts(),
                         )?;
                         record.checkout = Some(checkout.key.clone());
                         let layers = Layers {

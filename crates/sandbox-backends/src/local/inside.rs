@@ -207,11 +207,9 @@ impl InsideGit<'_> {
         )?);
         match self.place {
             Place::Boxed { .. } => {
-                let mut environment = self.place.environment();
-                environment::extend(&mut environment, []);
                 let run = Run {
                     argv: ["rm", "-f", "--", &place].map(OsString::from).to_vec(),
-                    environment,
+                    environment: self.place.environment(),
                     cwd: self.record.work_dir.clone(),
                     stdin: File::open("/dev/null")
                         .map_err(|source| SandboxError::Io {

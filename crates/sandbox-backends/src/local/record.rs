@@ -203,19 +203,27 @@ pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
         .ok()
 }
 
-/// Keeps others from making sandboxes or judging them ownerless while the lock is held: a folder that
-/// was made this instant is not yet locked by its creator.
-pub(crate) fn lock_all(boxes: &Path) -> Result<File> {
-    let path = boxes.with_extension("lock");
-    let file = File::options()
+fn open_lock(path: &Path) -> Result<File> {
+    File::options()
         .create(true)
         .truncate(false)
         .write(true)
-        .open(&path)
-        .map_err(at("open", &path))?;
+        .open(path)
+        .map_err(at("open", path))
+}
+
+/// Waits for the lock of a file, which is made if it is missing, and holds it until the value is dropped.
+pub(crate) fn lock_file(path: &Path) -> Result<File> {
+    let file = open_lock(path)?;
     rustix::fs::flock(&file, FlockOperation::LockExclusive)
-        .map_err(|error| at("lock", &path)(error.into()))?;
+        .map_err(|error| at("lock", path)(error.into()))?;
     Ok(file)
+}
+
+/// Keeps others from making sandboxes or judging them ownerless while the lock is held: a folder that
+/// was made this instant is not yet locked by its creator.
+pub(crate) fn lock_all(boxes: &Path) -> Result<File> {
+    lock_file(&boxes.with_extension("lock"))
 }
 
 /// Where folders of sandboxes go to be removed. Half-removed ones must not look like sandboxes: their
@@ -251,27 +259,13 @@ pub(crate) fn remove_doomed(boxes: &Path) {
 
 /// Takes the lock under which the box of a sandbox that stays is started and removed.
 pub(crate) fn lock_start(directory: &Path) -> Result<File> {
-    let path = directory.join("start.lock");
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(at("open", &path))?;
-    rustix::fs::flock(&file, FlockOperation::LockExclusive)
-        .map_err(|error| at("lock", &path)(error.into()))?;
-    Ok(file)
+    lock_file(&directory.join("start.lock"))
 }
 
 /// Takes the owner lock of a sandbox, or `None` while its creator holds it.
 pub(crate) fn try_own(directory: &Path) -> Result<Option<File>> {
     let path = directory.join("owner.lock");
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(at("open", &path))?;
+    let file = open_lock(&path)?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
