@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use holm_sandbox::{Result, RunId, SandboxError};
-use holm_sandbox_linux::{Limits, Network};
+use holm_sandbox_linux::{Limits, Network, ProcessIdentity};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
@@ -146,11 +146,11 @@ mod path_text {
     }
 }
 
-/// A process, told from a later one with the same number by its start time.
+/// The box's init, and what it understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InitRecord {
-    pub pid: i32,
-    pub start_ticks: u64,
+    #[serde(flatten)]
+    pub process: ProcessIdentity,
     pub wire_version: u32,
 }
 
@@ -189,18 +189,6 @@ impl Record {
     pub fn title(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.run_id.to_string())
     }
-}
-
-/// When a process started, in clock ticks since boot.
-pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The fields after the name, which may hold anything, begin with number 3.
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(22 - 3)?
-        .parse()
-        .ok()
 }
 
 fn open_lock(path: &Path) -> Result<File> {

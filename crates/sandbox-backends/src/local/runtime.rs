@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use holm_sandbox::{Result, SandboxError, TeardownReport, UncommittedWork};
 use holm_sandbox_linux::cgroup::CgroupError;
 use holm_sandbox_linux::{Engine, HostBase, Limits, LinuxBox, Network, WIRE_VERSION};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::Signal;
 
 use super::checkout::{at, make_private_folder};
 use super::config::LocalConfig;
@@ -258,7 +258,7 @@ impl LocalRuntime {
             &id,
             power,
             &directory.join("control"),
-            init.pid,
+            init.process.pid,
             process,
             group,
         )
@@ -390,9 +390,5 @@ fn state_of(record: &Record) -> State {
 
 /// The init of a record, if that very process still runs.
 fn running_init(record: &Record) -> Option<OwnedFd> {
-    let init = record.init?;
-    let process =
-        rustix::process::pidfd_open(Pid::from_raw(init.pid)?, PidfdFlags::empty()).ok()?;
-    // Compared after the descriptor was taken, so that it cannot be another process's.
-    (record::start_ticks(init.pid) == Some(init.start_ticks)).then_some(process)
+    record.init?.process.open()
 }

@@ -9,7 +9,7 @@ use holm_sandbox::{Result, SandboxError};
 use holm_sandbox_linux::files::ConfinedDir;
 use holm_sandbox_linux::{
     Access, BoxSpec, Durability, EngineError, Lifetime, LinuxBox, MountSpec, Owner, Owners, Power,
-    Prepared, Profile, UpperLayer, WIRE_VERSION,
+    Prepared, ProcessIdentity, Profile, UpperLayer, WIRE_VERSION,
 };
 
 use super::checkout::{self, Checkout, OBJECTS_PLACE, at, remove_tree, write};
@@ -18,7 +18,7 @@ use super::errors::{engine_error, files_error};
 use super::index;
 use super::place::Place;
 use super::private_git::CHANGES_PLACE;
-use super::record::{self, InitRecord, Record, SourceRecord, Stay};
+use super::record::{InitRecord, Record, SourceRecord, Stay};
 use super::repository::{Repository, owner_of};
 use super::runtime::LocalRuntime;
 
@@ -201,9 +201,8 @@ fn finish_box(
         }
         Stay::Throwaway => {}
     }
-    record.init = record::start_ticks(inner.pid()).map(|start_ticks| InitRecord {
-        pid: inner.pid(),
-        start_ticks,
+    record.init = ProcessIdentity::of(inner.pid()).map(|process| InitRecord {
+        process,
         wire_version: WIRE_VERSION,
     });
     open_files(runtime, record, inner)

@@ -107,7 +107,9 @@ impl Drop for TestHost {
                 .record
                 .init
                 .filter(|_| listed.state == State::Running);
-            if let Some(pid) = init.and_then(|init| rustix::process::Pid::from_raw(init.pid)) {
+            if let Some(pid) =
+                init.and_then(|init| rustix::process::Pid::from_raw(init.process.pid))
+            {
                 let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
         }

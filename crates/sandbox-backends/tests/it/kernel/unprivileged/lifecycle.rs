@@ -130,7 +130,7 @@ fn create_staying(host: &TestHost, repository: &TestRepository) {
 }
 
 fn init_of(runtime: &LocalRuntime) -> i32 {
-    runtime.list().unwrap()[0].record.init.unwrap().pid
+    runtime.list().unwrap()[0].record.init.unwrap().process.pid
 }
 
 #[test]
