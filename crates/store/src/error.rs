@@ -1,0 +1,63 @@
+//! What can go wrong with the database.
+
+use std::path::PathBuf;
+
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("could not open the database `{path}`")]
+    Open {
+        path: PathBuf,
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// Written by a later Holm, whose meaning this one cannot know.
+    #[error(
+        "the database `{path}` has version {found}, and this Holm knows versions up to {known}"
+    )]
+    TooNew {
+        path: PathBuf,
+        found: u32,
+        known: u32,
+    },
+    #[error("could not {doing}")]
+    Sql {
+        doing: &'static str,
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// Two documents of one owner have the same name.
+    #[error("the name `{name}` is taken")]
+    NameTaken { name: String },
+    #[error("a stored {kind} cannot be read")]
+    Malformed {
+        kind: &'static str,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl StoreError {
+    /// What the operator can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Open { .. } => {
+                Some("check that the data folder exists, is yours and has space left")
+            }
+            Self::TooNew { .. } => Some("use the newer Holm that wrote it, or another data folder"),
+            Self::Sql { .. } | Self::NameTaken { .. } | Self::Malformed { .. } => None,
+        }
+    }
+}
+
+/// Names the step that a database error belongs to.
+pub(crate) trait Doing<T> {
+    fn doing(self, doing: &'static str) -> Result<T>;
+}
+
+impl<T> Doing<T> for std::result::Result<T, rusqlite::Error> {
+    fn doing(self, doing: &'static str) -> Result<T> {
+        self.map_err(|source| StoreError::Sql { doing, source })
+    }
+}
