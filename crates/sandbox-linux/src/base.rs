@@ -20,8 +20,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode};
 
 use crate::error::{HostFileContext, Result};
+use crate::ids::IdRange;
+use crate::plan::Power;
 use crate::spec::{BOX_USER, Network};
-use crate::step::{OverlayMarks, Owner};
+use crate::step::Owner;
 
 /// Goes into the skeleton's key: a skeleton of another layout is another skeleton.
 const LAYOUT_VERSION: u32 = 1;
@@ -116,9 +118,8 @@ pub struct BaseOptions {
     /// Where skeletons are kept.
     pub directory: PathBuf,
     pub network: Network,
-    pub marks: OverlayMarks,
-    /// The box user's ids on the host.
-    pub user: Owner,
+    /// Whose the home of the box's user is; boxes of another range need another base.
+    pub ids: IdRange,
     /// The home whose toolchains are shown.
     pub toolchain_home: Option<PathBuf>,
 }
@@ -138,6 +139,8 @@ pub struct HostBase {
     pub optional: Vec<PathBuf>,
     /// Folders of toolchains, shown by read-only bind mounts.
     pub toolchains: Vec<ShownToolchain>,
+    /// The range that the home belongs to.
+    pub ids: IdRange,
 }
 
 /// A toolchain that exists on this host.
@@ -149,8 +152,8 @@ pub struct ShownToolchain {
 
 impl HostBase {
     /// Finds or makes the skeleton and looks up what this host has.
-    pub fn prepare(options: &BaseOptions) -> Result<Self> {
-        let plan = SkeletonPlan::read(options)?;
+    pub fn prepare(options: &BaseOptions, power: Power) -> Result<Self> {
+        let plan = SkeletonPlan::read(options, power)?;
         let skeleton = options.directory.join(plan.key());
         if !skeleton.is_dir() {
             plan.write(&skeleton, options)?;
@@ -170,6 +173,7 @@ impl HostBase {
             system: paths(&SYSTEM_FOLDERS),
             optional: paths(&["/opt", "/usr/local"]),
             toolchains,
+            ids: options.ids,
         })
     }
 
@@ -205,12 +209,12 @@ struct SkeletonPlan {
     group: String,
     hosts: String,
     resolv_conf: String,
-    uid: u32,
+    home_owner: Owner,
     modes: Vec<(PathBuf, u32)>,
 }
 
 impl SkeletonPlan {
-    fn read(options: &BaseOptions) -> Result<Self> {
+    fn read(options: &BaseOptions, power: Power) -> Result<Self> {
         let mut links = Vec::new();
         let mut folders: Vec<PathBuf> = [
             "dev", "etc", "home", "opt", "proc", "root", "run", "sys", "tmp", "var",
@@ -241,7 +245,7 @@ impl SkeletonPlan {
                 Network::None => "# This box has no network.\n".into(),
                 Network::Host => String::from_utf8_lossy(&read("/etc/resolv.conf")).into_owned(),
             },
-            uid: options.user.uid,
+            home_owner: power.box_user(options.ids),
             modes: layer_modes(),
         })
     }
@@ -260,7 +264,7 @@ impl SkeletonPlan {
         if temporary.exists() {
             fs::remove_dir_all(&temporary).doing("remove", &temporary)?;
         }
-        self.write_into(&temporary, options)?;
+        self.write_into(&temporary)?;
         match fs::rename(&temporary, skeleton) {
             Ok(()) => Ok(()),
             // Somebody else was quicker and made the same.
@@ -271,7 +275,7 @@ impl SkeletonPlan {
         }
     }
 
-    fn write_into(&self, directory: &Path, options: &BaseOptions) -> Result<()> {
+    fn write_into(&self, directory: &Path) -> Result<()> {
         let root = directory.join("root");
         for folder in &self.folders {
             make_folder(&root.join(folder), 0o755)?;
@@ -288,13 +292,8 @@ impl SkeletonPlan {
         symlink("/run", root.join("var/run")).doing("make link", root.join("var/run"))?;
         let home = root.join(HOME.trim_start_matches('/'));
         make_folder(&home, 0o755)?;
-        match options.marks {
-            OverlayMarks::Trusted => {
-                chown(&home, Some(options.user.uid), Some(options.user.gid))
-                    .doing("change the owner of", &home)?;
-            }
-            OverlayMarks::User => {}
-        }
+        let Owner { uid, gid } = self.home_owner;
+        chown(&home, Some(uid), Some(gid)).doing("change the owner of", &home)?;
 
         let etc = directory.join("etc");
         make_folder(&etc, 0o755)?;
@@ -451,19 +450,18 @@ mod tests {
     #[test]
     fn a_skeleton_is_made_once_and_found_again() {
         let directory = tempfile::tempdir().unwrap();
-        let me = rustix::process::getuid().as_raw();
         let options = BaseOptions {
             directory: directory.path().to_path_buf(),
             network: Network::None,
-            marks: OverlayMarks::User,
-            user: Owner {
-                uid: me,
-                gid: rustix::process::getgid().as_raw(),
-            },
+            ids: IdRange::FIRST,
             toolchain_home: None,
         };
-        let first = HostBase::prepare(&options).unwrap();
-        let second = HostBase::prepare(&options).unwrap();
+        let power = Power::User {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        };
+        let first = HostBase::prepare(&options, power).unwrap();
+        let second = HostBase::prepare(&options, power).unwrap();
         assert_eq!(first, second);
         assert!(first.root_layer.join("home/holm").is_dir());
         assert!(fs::symlink_metadata(first.etc_layer.join("shadow")).is_ok());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::{HOSTNAME, HostBase};
 use crate::error::{EngineError, Result};
+use crate::ids::{IdRange, RANGE_IDS};
 use crate::seccomp::Profile;
 use crate::spawner::{IdMap, SetGroups, UserNamespace};
 use crate::spec::{BOX_USER, BoxSpec, Lifetime, MountSpec, Network};
@@ -15,11 +16,6 @@ use crate::step::{
     OverlayOptions, Owner, Step, UpperLayer, is_place,
 };
 
-/// The first host id of a box's range: above all ranges that systemd and shadow hand out.
-pub const HOST_ID_BASE: u32 = 0x7000_0000;
-/// Ids in a box's range.
-const HOST_ID_COUNT: u32 = 65_536;
-
 /// Device nodes that programs expect.
 const DEVICES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"];
 
@@ -27,28 +23,10 @@ const DEVICES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"];
 /// no mask: nobody in a box is the machine's root.
 const PROC_MASKED: [&str; 3] = ["keys", "sched_debug", "timer_list"];
 
-/// Whether a `uid_map` or `gid_map` has a line that holds all ids of boxes.
-pub(crate) fn map_covers_box_ids(map: &str) -> bool {
-    map.lines().any(|line| {
-        let numbers: Vec<u64> = line
-            .split_ascii_whitespace()
-            .filter_map(|number| number.parse().ok())
-            .collect();
-        let [inside, _, count] = numbers.as_slice() else {
-            return false;
-        };
-        let (first, after) = (
-            u64::from(HOST_ID_BASE),
-            u64::from(HOST_ID_BASE + HOST_ID_COUNT),
-        );
-        *inside <= first && after <= inside + count
-    })
-}
-
 /// With whose power a box is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Power {
-    /// Real root: ids are mapped to a range of their own.
+    /// Real root: ids are mapped to an [`IdRange`] of their own.
     Root,
     /// An ordinary user, who becomes the box's user.
     User { uid: u32, gid: u32 },
@@ -63,35 +41,35 @@ impl Power {
     }
 
     /// The box user's ids on the host.
-    pub fn box_user(self) -> Owner {
+    pub fn box_user(self, ids: IdRange) -> Owner {
         match self {
             Self::Root => Owner {
-                uid: HOST_ID_BASE + BOX_USER,
-                gid: HOST_ID_BASE + BOX_USER,
+                uid: ids.base() + BOX_USER,
+                gid: ids.base() + BOX_USER,
             },
             Self::User { uid, gid } => Owner { uid, gid },
         }
     }
 
     /// Who owns the box's `/` on the host.
-    pub fn box_root(self) -> Owner {
+    pub fn box_root(self, ids: IdRange) -> Owner {
         match self {
             Self::Root => Owner {
-                uid: HOST_ID_BASE,
-                gid: HOST_ID_BASE,
+                uid: ids.base(),
+                gid: ids.base(),
             },
             Self::User { uid, gid } => Owner { uid, gid },
         }
     }
 
     /// The user namespace of a box.
-    pub(crate) fn user_namespace(self) -> UserNamespace {
+    pub(crate) fn user_namespace(self, ids: IdRange) -> UserNamespace {
         match self {
             Self::Root => {
                 let all = IdMap {
                     inside: 0,
-                    outside: HOST_ID_BASE,
-                    count: HOST_ID_COUNT,
+                    outside: ids.base(),
+                    count: RANGE_IDS,
                 };
                 UserNamespace {
                     uids: vec![all],
@@ -126,10 +104,15 @@ impl Power {
 }
 
 /// A user namespace through which `uid`'s files appear as the box user's.
-pub(crate) fn owner_translation(power: Power, uid: u32, gid: u32) -> Option<UserNamespace> {
+pub(crate) fn owner_translation(
+    power: Power,
+    ids: IdRange,
+    uid: u32,
+    gid: u32,
+) -> Option<UserNamespace> {
     match power {
         Power::Root => {
-            let to = power.box_user();
+            let to = power.box_user(ids);
             let only = |inside, outside| {
                 vec![IdMap {
                     inside,
@@ -170,6 +153,7 @@ pub(crate) struct BasePlan<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) base: &'a HostBase,
     pub(crate) power: Power,
+    pub(crate) ids: IdRange,
     pub(crate) profile: Profile,
     pub(crate) network: Network,
     pub(crate) durability: Durability,
@@ -181,6 +165,7 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
         directory,
         base,
         power,
+        ids,
         profile,
         network,
         durability,
@@ -246,7 +231,7 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
         filesystem: Filesystem::Devpts {
             // Init opens the terminals, and the command must be able to open its own by name.
             owner: match power {
-                Power::Root => Some(power.box_user()),
+                Power::Root => Some(power.box_user(ids)),
                 Power::User { .. } => None,
             },
         },

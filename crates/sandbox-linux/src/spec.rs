@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::HostBase;
 use crate::cgroup::Limits;
+use crate::ids::IdRange;
 pub use crate::seccomp::Profile;
 use crate::step::{Access, Durability, UpperLayer};
 
@@ -83,4 +84,6 @@ pub struct BoxSpec {
     pub limits: Limits,
     pub lifetime: Lifetime,
     pub durability: Durability,
+    /// Whose ids the box's are on the host, where root makes it.
+    pub ids: IdRange,
 }

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use holm_sandbox::{Result, RunId};
-use holm_sandbox_linux::{Durability, Network, Prepared, PreparedSpec, Profile};
+use holm_sandbox_linux::{Durability, IdRange, Network, Prepared, PreparedSpec, Profile};
 
 use super::checkout::remove_tree;
 use super::create::new_directory;
@@ -123,6 +123,7 @@ fn prepare(runtime: &LocalRuntime) -> Result<Blank> {
         profile: Profile::Strict,
         network: Network::None,
         durability: Durability::Volatile,
+        ids: IdRange::FIRST,
     };
     match runtime.engine.prepare(spec) {
         Ok(prepared) => Ok(Blank {

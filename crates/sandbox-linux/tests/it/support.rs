@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use holm_sandbox_linux::files::ConfinedDir;
 use holm_sandbox_linux::pump::{Cause, Pump, Running, Source};
 use holm_sandbox_linux::{
-    Access, BoxSpec, Command, Durability, Engine, EngineError, Exit, Job, Lifetime, Limits,
-    LinuxBox, MountSpec, Network, OnDisconnect, Owners, Profile, Streams,
+    Access, BaseOptions, BoxSpec, Command, Durability, Engine, EngineError, Exit, IdRange, Job,
+    Lifetime, Limits, LinuxBox, MountSpec, Network, OnDisconnect, Owners, Profile, Streams,
 };
 
 /// Where the test binary lies in a box that was made with [`probed`].
@@ -77,7 +77,7 @@ pub(crate) fn spec(engine: &Engine, directory: &Path) -> BoxSpec {
         id: format!("test-{}", holm_sandbox_linux::random_hex()),
         directory: home,
         base: engine
-            .host_base(&directory.join("base"), Network::None, None)
+            .host_base(&base_options(&directory.join("base")))
             .unwrap(),
         mounts: Vec::new(),
         profile: Profile::Strict,
@@ -85,6 +85,17 @@ pub(crate) fn spec(engine: &Engine, directory: &Path) -> BoxSpec {
         limits: Limits::default(),
         lifetime: Lifetime::WithCreator,
         durability: Durability::Volatile,
+        ids: IdRange::FIRST,
+    }
+}
+
+/// A base without network and toolchains, kept below `directory`.
+pub(crate) fn base_options(directory: &Path) -> BaseOptions {
+    BaseOptions {
+        directory: directory.to_path_buf(),
+        network: Network::None,
+        ids: IdRange::FIRST,
+        toolchain_home: None,
     }
 }
 
