@@ -19,21 +19,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode};
 
+use crate::account::Account;
 use crate::error::{HostFileContext, Result};
 use crate::ids::IdRange;
+use crate::names::{self, HOSTNAME};
 use crate::plan::Power;
-use crate::spec::{BOX_USER, Network};
+use crate::spec::Network;
 use crate::step::Owner;
 
 /// Goes into the skeleton's key: a skeleton of another layout is another skeleton.
-const LAYOUT_VERSION: u32 = 1;
-
-/// The name that every box has.
-pub const HOSTNAME: &str = "holm";
-/// The home of the box's user.
-pub const HOME: &str = "/home/holm";
-/// The name of the box's user.
-pub const USER_NAME: &str = "holm";
+const LAYOUT_VERSION: u32 = 2;
 
 /// Top-level folders that hold the system, if they are folders on this host.
 const SYSTEM_FOLDERS: [&str; 9] = [
@@ -120,6 +115,8 @@ pub struct BaseOptions {
     pub network: Network,
     /// Whose the home of the box's user is; boxes of another range need another base.
     pub ids: IdRange,
+    /// The box's user.
+    pub account: Account,
     /// The home whose toolchains are shown.
     pub toolchain_home: Option<PathBuf>,
 }
@@ -141,6 +138,8 @@ pub struct HostBase {
     pub toolchains: Vec<ShownToolchain>,
     /// The range that the home belongs to.
     pub ids: IdRange,
+    /// The box's user.
+    pub account: Account,
 }
 
 /// A toolchain that exists on this host.
@@ -174,6 +173,7 @@ impl HostBase {
             optional: paths(&["/opt", "/usr/local"]),
             toolchains,
             ids: options.ids,
+            account: options.account.clone(),
         })
     }
 
@@ -203,6 +203,7 @@ fn existing_toolchains(home: &Path) -> Vec<ShownToolchain> {
 #[derive(Debug, Hash)]
 struct SkeletonPlan {
     version: u32,
+    home: PathBuf,
     links: Vec<(PathBuf, PathBuf)>,
     folders: Vec<PathBuf>,
     passwd: String,
@@ -236,15 +237,17 @@ impl SkeletonPlan {
         let read = |path: &str| fs::read(path).unwrap_or_default();
         Ok(Self {
             version: LAYOUT_VERSION,
+            home: options.account.home().to_path_buf(),
             links,
             folders,
-            passwd: passwd_for_box(&String::from_utf8_lossy(&read("/etc/passwd"))),
-            group: group_for_box(&String::from_utf8_lossy(&read("/etc/group"))),
-            hosts: format!("127.0.0.1 localhost {HOSTNAME}\n::1 localhost ip6-localhost\n"),
-            resolv_conf: match options.network {
-                Network::None => "# This box has no network.\n".into(),
-                Network::Host => String::from_utf8_lossy(&read("/etc/resolv.conf")).into_owned(),
-            },
+            passwd: options
+                .account
+                .passwd(&String::from_utf8_lossy(&read("/etc/passwd"))),
+            group: options
+                .account
+                .group(&String::from_utf8_lossy(&read("/etc/group"))),
+            hosts: names::hosts_file(HOSTNAME),
+            resolv_conf: names::resolver_file(options.network),
             home_owner: power.box_user(options.ids),
             modes: layer_modes(),
         })
@@ -290,7 +293,7 @@ impl SkeletonPlan {
             symlink(target, root.join(link)).doing("make link", root.join(link))?;
         }
         symlink("/run", root.join("var/run")).doing("make link", root.join("var/run"))?;
-        let home = root.join(HOME.trim_start_matches('/'));
+        let home = root.join(self.home.strip_prefix("/").unwrap_or(&self.home));
         make_folder(&home, 0o755)?;
         let Owner { uid, gid } = self.home_owner;
         chown(&home, Some(uid), Some(gid)).doing("change the owner of", &home)?;
@@ -369,55 +372,9 @@ fn hide(layer: &Path, name: &Path) -> Result<()> {
     made.map_err(io::Error::from).doing("make whiteout", path)
 }
 
-/// The host's system accounts without its people, and the box's own user.
-fn passwd_for_box(host: &str) -> String {
-    let mut text = system_lines(host, 2);
-    let user = BOX_USER;
-    text.push_str(&format!(
-        "{USER_NAME}:x:{user}:{user}:Holm:{HOME}:/bin/bash\n"
-    ));
-    text
-}
-
-fn group_for_box(host: &str) -> String {
-    // Member lists name people.
-    let without_members: String = system_lines(host, 2)
-        .lines()
-        .filter_map(|line| Some(format!("{}:\n", line.rsplit_once(':')?.0)))
-        .collect();
-    format!("{without_members}{USER_NAME}:x:{BOX_USER}:\n")
-}
-
-/// Lines whose numeric id, in field `id_field`, is a system one.
-fn system_lines(text: &str, id_field: usize) -> String {
-    let is_system = |line: &&str| {
-        let id = line
-            .split(':')
-            .nth(id_field)
-            .and_then(|id| id.parse::<u32>().ok());
-        id.is_some_and(|id| id < 1000 || id == 65534)
-    };
-    text.lines()
-        .filter(is_system)
-        .flat_map(|line| [line, "\n"])
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn accounts_of_people_do_not_enter_the_box() {
-        let passwd = "root:x:0:0:root:/root:/bin/bash\nalice:x:1000:1000:Alice:/home/alice:/bin/zsh\n\
-                      nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\nbroken\n";
-        let inside = passwd_for_box(passwd);
-        assert!(inside.contains("root:x:0:0"));
-        assert!(inside.contains("nobody:x:65534"));
-        assert!(inside.contains("holm:x:1000:1000:Holm:/home/holm:/bin/bash\n"));
-        assert!(!inside.contains("alice"));
-        assert!(!inside.contains("broken"));
-    }
 
     #[test]
     fn a_layer_is_as_closed_as_what_it_lies_over() {
@@ -442,18 +399,13 @@ mod tests {
     }
 
     #[test]
-    fn group_members_do_not_enter_the_box() {
-        let inside = group_for_box("adm:x:4:alice,bob\nalice:x:1000:\n");
-        assert_eq!(inside, "adm:x:4:\nholm:x:1000:\n");
-    }
-
-    #[test]
     fn a_skeleton_is_made_once_and_found_again() {
         let directory = tempfile::tempdir().unwrap();
         let options = BaseOptions {
             directory: directory.path().to_path_buf(),
             network: Network::None,
             ids: IdRange::FIRST,
+            account: Account::holm(),
             toolchain_home: None,
         };
         let power = Power::User {

@@ -12,6 +12,7 @@ use crate::cgroup::{BoxGroup, Hierarchy, LimitKind, Limits, Unenforced};
 use crate::error::{EngineError, HostFileContext, Result};
 use crate::ids::{HeldIds, IdRange, RANGE_IDS};
 use crate::mounts;
+use crate::names;
 use crate::plan::{self, BasePlan, Descriptors, Power};
 use crate::prepared::{Beginning, Prepared, PreparedSpec, Waiting, abandon, send_steps};
 use crate::protocol::Then;
@@ -290,6 +291,10 @@ impl Engine {
 
     /// Performs what is left.
     fn finish(&self, prepared: &mut Prepared, spec: &BoxSpec) -> Result<()> {
+        if let Some(name) = &spec.hostname {
+            names::check_hostname(name)?;
+            names::write_files(&spec.directory, name)?;
+        }
         let mut sent: Vec<OwnedFd> = Vec::new();
         let mut steps = Vec::new();
         match &prepared.waiting {
@@ -310,7 +315,7 @@ impl Engine {
                 let maps = self.power.user_namespace(spec.ids);
                 let namespace = self.spawner.user_namespace(&maps)?;
                 descriptors.user_namespace = Some(index_of(namespace));
-                for mount in &spec.mounts {
+                for mount in &plan::all_mounts(spec)? {
                     descriptors
                         .mounts
                         .push(index_of(self.make_mount(mount, spec)?));
@@ -334,7 +339,6 @@ impl Engine {
 
     /// Makes a mount of the specification, for init to attach.
     fn make_mount(&self, mount: &MountSpec, spec: &BoxSpec) -> Result<OwnedFd> {
-        plan::check_place(mount.place())?;
         let made = match mount {
             MountSpec::Overlay { lower, upper, .. } => {
                 let options = OverlayOptions {

@@ -14,6 +14,7 @@
 
 #![expect(unsafe_code, reason = "this crate is where the kernel is spoken to")]
 
+mod account;
 mod base;
 mod boxes;
 pub mod cgroup;
@@ -26,6 +27,7 @@ mod init;
 mod job;
 mod kernel;
 mod mounts;
+mod names;
 pub mod plain;
 mod plan;
 #[cfg(test)]
@@ -43,7 +45,8 @@ mod step;
 mod sys;
 mod wire;
 
-pub use base::{BaseOptions, HOME, HOSTNAME, HostBase, ShownToolchain, TOOLCHAINS, USER_NAME};
+pub use account::Account;
+pub use base::{BaseOptions, HostBase, ShownToolchain, TOOLCHAINS};
 pub use boxes::LinuxBox;
 pub use cgroup::Limits;
 pub use engine::Engine;
@@ -51,6 +54,7 @@ pub use error::{EngineError, Result};
 pub use identity::ProcessIdentity;
 pub use ids::{HOST_ID_BASE, IdRange, NoSuchRange};
 pub use job::{Command, Job, Streams};
+pub use names::HOSTNAME;
 pub use plan::Power;
 pub use prepared::{Prepared, PreparedSpec};
 pub use process_tree::MARKER_VARIABLE;

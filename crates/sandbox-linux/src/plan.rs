@@ -5,9 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::{HOSTNAME, HostBase};
+use crate::base::HostBase;
 use crate::error::{EngineError, Result};
 use crate::ids::{IdRange, RANGE_IDS};
+use crate::names::{self, HOSTNAME};
 use crate::seccomp::Profile;
 use crate::spawner::{IdMap, SetGroups, UserNamespace};
 use crate::spec::{BOX_USER, BoxSpec, Lifetime, MountSpec, Network};
@@ -294,7 +295,7 @@ pub(crate) fn join_steps(tasks: &[DescriptorIndex]) -> Vec<Step> {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Descriptors {
     pub(crate) user_namespace: Option<DescriptorIndex>,
-    /// As root, the mounts of the specification, made by the host.
+    /// As root, [`all_mounts`], made by the host.
     pub(crate) mounts: Vec<DescriptorIndex>,
 }
 
@@ -306,8 +307,10 @@ pub(crate) fn final_steps(
     processes_max: Option<u64>,
 ) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
-    for (index, mount) in spec.mounts.iter().enumerate() {
-        check_place(mount.place())?;
+    if let Some(name) = &spec.hostname {
+        steps.push(Step::SetHostname { name: name.clone() });
+    }
+    for (index, mount) in all_mounts(spec)?.iter().enumerate() {
         steps.push(match (power, descriptors.mounts.get(index)) {
             (Power::Root, Some(made)) => Step::AttachMount {
                 mount: *made,
@@ -365,6 +368,20 @@ pub(crate) fn final_steps(
         profile: spec.profile,
     });
     Ok(steps)
+}
+
+/// The mounts of the specification, checked, after those that come with it.
+pub(crate) fn all_mounts(spec: &BoxSpec) -> Result<Vec<MountSpec>> {
+    let mut mounts = Vec::new();
+    if let Some(name) = &spec.hostname {
+        names::check_hostname(name)?;
+        mounts.extend(names::mounts(&spec.directory));
+    }
+    for mount in &spec.mounts {
+        check_place(mount.place())?;
+        mounts.push(mount.clone());
+    }
+    Ok(mounts)
 }
 
 /// A mount of the specification as the step that makes it.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
+use crate::account::Account;
 use crate::base::{HostBase, ShownToolchain};
 use crate::cgroup::Limits;
 use crate::ids::{HOST_ID_BASE, IdRange};
@@ -33,6 +34,7 @@ fn spec() -> BoxSpec {
                 variable: None,
             }],
             ids: IdRange::FIRST,
+            account: Account::holm(),
         },
         mounts: vec![
             MountSpec::Overlay {
@@ -56,6 +58,7 @@ fn spec() -> BoxSpec {
         lifetime: Lifetime::WithCreator,
         durability: Durability::Volatile,
         ids: IdRange::FIRST,
+        hostname: None,
     }
 }
 
@@ -259,6 +262,19 @@ fn another_range_changes_only_who_owns_the_terminals() {
     let maps = Power::Root.user_namespace(IdRange::new(7).unwrap());
     assert_eq!(maps.uids, maps.gids);
     assert_eq!(maps.uids[0].outside, HOST_ID_BASE + 7 * 65_536);
+}
+
+#[test]
+fn a_name_of_its_own_comes_with_the_files_that_say_it() {
+    let named = |spec: &mut BoxSpec| spec.hostname = Some("web-1".into());
+    insta::assert_snapshot!(difference(USER, named), @r"
+    + host name web-1
+    + bind /etc/hosts <- /boxes/b/names/hosts ro
+    + bind /etc/hostname <- /boxes/b/names/hostname ro
+    ");
+    let mut spec = spec();
+    spec.hostname = Some("a\nb".into());
+    assert!(final_steps(&spec, USER, &Descriptors::default(), None).is_err());
 }
 
 #[test]

@@ -86,4 +86,6 @@ pub struct BoxSpec {
     pub durability: Durability,
     /// Whose ids the box's are on the host, where root makes it.
     pub ids: IdRange,
+    /// Another name than [`HOSTNAME`](crate::HOSTNAME).
+    pub hostname: Option<String>,
 }

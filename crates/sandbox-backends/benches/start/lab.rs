@@ -104,6 +104,7 @@ impl Lab {
             lifetime: Lifetime::WithCreator,
             durability: Durability::Volatile,
             ids: IdRange::FIRST,
+            hostname: None,
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use holm_sandbox::{Result, SandboxError, TeardownReport, UncommittedWork};
 use holm_sandbox_linux::cgroup::CgroupError;
 use holm_sandbox_linux::{
-    BaseOptions, Engine, HostBase, IdRange, Limits, LinuxBox, Network, WIRE_VERSION,
+    Account, BaseOptions, Engine, HostBase, IdRange, Limits, LinuxBox, Network, WIRE_VERSION,
 };
 use rustix::process::Signal;
 
@@ -129,6 +129,7 @@ impl LocalRuntime {
                 directory: self.config.base_dir(),
                 network,
                 ids: IdRange::FIRST,
+                account: Account::holm(),
                 toolchain_home: self.config.home.clone(),
             })
             .map_err(engine_error)?;

@@ -141,6 +141,7 @@ pub(crate) fn start_box(
             Stay::UntilRemoved => Durability::Durable,
         },
         ids: IdRange::FIRST,
+        hostname: None,
     };
     let inner = match prepared {
         Some(prepared) => engine.claim(prepared, &spec)?,

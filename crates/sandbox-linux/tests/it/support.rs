@@ -10,12 +10,15 @@ use std::time::{Duration, Instant};
 use holm_sandbox_linux::files::ConfinedDir;
 use holm_sandbox_linux::pump::{Cause, Pump, Running, Source};
 use holm_sandbox_linux::{
-    Access, BaseOptions, BoxSpec, Command, Durability, Engine, EngineError, Exit, IdRange, Job,
-    Lifetime, Limits, LinuxBox, MountSpec, Network, OnDisconnect, Owners, Profile, Streams,
+    Access, Account, BaseOptions, BoxSpec, Command, Durability, Engine, EngineError, Exit, IdRange,
+    Job, Lifetime, Limits, LinuxBox, MountSpec, Network, OnDisconnect, Owners, Profile, Streams,
 };
 
 /// Where the test binary lies in a box that was made with [`probed`].
 pub(crate) const PROBE: &str = "/probe";
+
+/// The home of the box's user.
+pub(crate) const HOME: &str = "/home/holm";
 
 /// Long enough for a loaded machine, and never waited for in full by a test that passes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -86,6 +89,7 @@ pub(crate) fn spec(engine: &Engine, directory: &Path) -> BoxSpec {
         lifetime: Lifetime::WithCreator,
         durability: Durability::Volatile,
         ids: IdRange::FIRST,
+        hostname: None,
     }
 }
 
@@ -95,6 +99,7 @@ pub(crate) fn base_options(directory: &Path) -> BaseOptions {
         directory: directory.to_path_buf(),
         network: Network::None,
         ids: IdRange::FIRST,
+        account: Account::holm(),
         toolchain_home: None,
     }
 }
@@ -180,7 +185,7 @@ pub(crate) fn command(argv: &[&str]) -> Command {
         argv: argv.iter().map(OsString::from).collect(),
         env: vec![
             ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
-            ("HOME".into(), holm_sandbox_linux::HOME.into()),
+            ("HOME".into(), HOME.into()),
         ],
         cwd: PathBuf::from("/"),
         disconnect: OnDisconnect::Kill,

@@ -1,5 +1,6 @@
 //! What a box promises whoever made it: root or an ordinary user.
 
+mod accounts;
 mod basics;
 mod boxes_apart;
 mod calls;
