@@ -166,6 +166,7 @@ impl Engine {
     fn begin(&self, spec: PreparedSpec) -> Result<Beginning> {
         self.check_ids(spec.ids)?;
         check_base(&spec)?;
+        plan::check_layers(&spec.id, spec.layers.len())?;
         self.make_layers(&spec.directory, spec.ids)?;
         let group = if self.hierarchy.needs_birth_inside() {
             Some(self.new_group(&spec.id, &Limits::default())?)
@@ -206,6 +207,7 @@ impl Engine {
         let steps = plan::base_steps(&BasePlan {
             directory: &spec.directory,
             base: &spec.base,
+            layers: &spec.layers,
             power: self.power,
             ids: spec.ids,
             profile: spec.profile,

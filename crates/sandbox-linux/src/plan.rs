@@ -148,11 +148,30 @@ pub(crate) fn clone_flags(power: Power, network: Network) -> u64 {
     u64::from(flags.unsigned_abs())
 }
 
+/// Read-only layers that a box's root may have. Overlayfs takes 500 (`OVL_MAX_STACK`); each one makes the
+/// search for a name that does not exist longer, and needs a descriptor while the box is made.
+pub(crate) const LAYERS_MAX: usize = 128;
+
+/// Refuses more layers than make sense, before overlayfs does so without saying why.
+pub(crate) fn check_layers(id: &str, count: usize) -> Result<()> {
+    if count <= LAYERS_MAX {
+        return Ok(());
+    }
+    Err(EngineError::Invalid {
+        what: format!("box `{id}` stands on {count} layers, and may stand on {LAYERS_MAX}"),
+        hint:
+            "a saved box of a saved box is one more layer: begin again from the base, and copy the \
+               files over"
+                .into(),
+    })
+}
+
 /// What every box on a base needs, whatever it is for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BasePlan<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) base: &'a HostBase,
+    pub(crate) layers: &'a [PathBuf],
     pub(crate) power: Power,
     pub(crate) ids: IdRange,
     pub(crate) profile: Profile,
@@ -165,6 +184,7 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
     let BasePlan {
         directory,
         base,
+        layers,
         power,
         ids,
         profile,
@@ -184,7 +204,7 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
         Step::MakeMountsPrivate,
         Step::MountRoot {
             at: directory.join("mnt"),
-            lower: vec![base.root_layer.clone()],
+            lower: [layers, std::slice::from_ref(&base.root_layer)].concat(),
             upper: UpperLayer {
                 upper: directory.join("root-upper"),
                 work: directory.join("root-work"),

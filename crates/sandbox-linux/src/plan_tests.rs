@@ -36,6 +36,7 @@ fn spec() -> BoxSpec {
             ids: IdRange::FIRST,
             account: Account::holm(),
         },
+        layers: Vec::new(),
         mounts: vec![
             MountSpec::Overlay {
                 place: path("/work"),
@@ -77,6 +78,7 @@ fn steps(spec: &BoxSpec, power: Power) -> Vec<Step> {
     let mut steps = base_steps(&BasePlan {
         directory: &spec.directory,
         base: &spec.base,
+        layers: &spec.layers,
         power,
         ids: spec.ids,
         profile: spec.profile,
@@ -275,6 +277,15 @@ fn a_name_of_its_own_comes_with_the_files_that_say_it() {
     let mut spec = spec();
     spec.hostname = Some("a\nb".into());
     assert!(final_steps(&spec, USER, &Descriptors::default(), None).is_err());
+}
+
+#[test]
+fn saved_boxes_lie_between_the_base_and_the_box() {
+    let saved = |spec: &mut BoxSpec| spec.layers = vec!["/saved/2".into(), "/saved/1".into()];
+    insta::assert_snapshot!(difference(USER, saved), @r"
+    - root at /boxes/b/mnt: /base/root <- volatile /boxes/b/root-upper, user marks
+    + root at /boxes/b/mnt: /saved/2 <- /saved/1 <- /base/root <- volatile /boxes/b/root-upper, user marks
+    ");
 }
 
 #[test]

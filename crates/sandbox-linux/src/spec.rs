@@ -78,6 +78,8 @@ pub struct BoxSpec {
     /// A private folder for the box's layers, made by the caller.
     pub directory: PathBuf,
     pub base: HostBase,
+    /// Read-only layers between the base and the box's own files, the newest first: saved boxes.
+    pub layers: Vec<PathBuf>,
     pub mounts: Vec<MountSpec>,
     pub profile: Profile,
     pub network: Network,

@@ -97,6 +97,7 @@ impl Lab {
             directory: self.directory.join("boxes").join(&id),
             id,
             base: self.base.clone(),
+            layers: Vec::new(),
             mounts: Vec::new(),
             profile: Profile::Strict,
             network: Network::None,

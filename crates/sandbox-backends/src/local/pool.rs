@@ -120,6 +120,7 @@ fn prepare(runtime: &LocalRuntime) -> Result<Blank> {
         id: run_id.to_string(),
         directory: directory.clone(),
         base: runtime.base(Network::None)?,
+        layers: Vec::new(),
         profile: Profile::Strict,
         network: Network::None,
         durability: Durability::Volatile,

@@ -124,6 +124,7 @@ pub(crate) fn start_box(
         id: record.run_id.to_string(),
         directory: directory.to_path_buf(),
         base: base.clone(),
+        layers: Vec::new(),
         mounts,
         profile: if record.nested {
             Profile::Nested

@@ -82,6 +82,7 @@ pub(crate) fn spec(engine: &Engine, directory: &Path) -> BoxSpec {
         base: engine
             .host_base(&base_options(&directory.join("base")))
             .unwrap(),
+        layers: Vec::new(),
         mounts: Vec::new(),
         profile: Profile::Strict,
         network: Network::None,

@@ -7,6 +7,7 @@ mod calls;
 mod endings;
 mod files;
 mod hosts;
+mod layers;
 mod life;
 mod limits;
 mod network;
