@@ -12,7 +12,6 @@
 //! not read, the box may not read either.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -23,7 +22,8 @@ use crate::account::Account;
 use crate::error::{HostFileContext, Result};
 use crate::ids::IdRange;
 use crate::names::{self, HOSTNAME};
-use crate::plan::Power;
+use crate::power::Power;
+use crate::skeleton::{self, make_folder, set_mode, write_readable};
 use crate::spec::Network;
 use crate::step::Owner;
 
@@ -153,10 +153,9 @@ impl HostBase {
     /// Finds or makes the skeleton and looks up what this host has.
     pub fn prepare(options: &BaseOptions, power: Power) -> Result<Self> {
         let plan = SkeletonPlan::read(options, power)?;
-        let skeleton = options.directory.join(plan.key());
-        if !skeleton.is_dir() {
-            plan.write(&skeleton, options)?;
-        }
+        let skeleton = skeleton::find_or_make(&options.directory, "skeleton", &plan, |new| {
+            plan.write_into(new)
+        })?;
         // A link such as /bin is part of the skeleton; a real folder is hung in.
         let is_folder =
             |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
@@ -253,31 +252,6 @@ impl SkeletonPlan {
         })
     }
 
-    fn key(&self) -> String {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        format!("skeleton-{:016x}", hasher.finish())
-    }
-
-    /// Builds beside the final name and renames, so that a skeleton is whole or not there.
-    fn write(&self, skeleton: &Path, options: &BaseOptions) -> Result<()> {
-        fs::create_dir_all(&options.directory).doing("make folder", &options.directory)?;
-        let suffix = crate::random_hex();
-        let temporary = skeleton.with_extension(format!("{suffix}.new"));
-        if temporary.exists() {
-            fs::remove_dir_all(&temporary).doing("remove", &temporary)?;
-        }
-        self.write_into(&temporary)?;
-        match fs::rename(&temporary, skeleton) {
-            Ok(()) => Ok(()),
-            // Somebody else was quicker and made the same.
-            Err(_) if skeleton.is_dir() => {
-                fs::remove_dir_all(&temporary).doing("remove", &temporary)
-            }
-            Err(error) => Err(error).doing("rename", &temporary),
-        }
-    }
-
     fn write_into(&self, directory: &Path) -> Result<()> {
         let root = directory.join("root");
         for folder in &self.folders {
@@ -307,10 +281,7 @@ impl SkeletonPlan {
             ("resolv.conf", &self.resolv_conf),
             ("hostname", &format!("{HOSTNAME}\n")),
         ] {
-            let path = etc.join(name);
-            fs::write(&path, text).doing("write", &path)?;
-            // Whatever the caller's umask says, the box must be able to read it.
-            set_mode(&path, 0o644)?;
+            write_readable(&etc.join(name), text)?;
         }
         for hidden in ETC_HIDDEN {
             hide(&etc, Path::new(hidden))?;
@@ -351,15 +322,6 @@ fn layer_modes() -> Vec<(PathBuf, u32)> {
 /// What others may do stays; the owner is the one who makes the skeleton and has to be able to remove it.
 fn closed_alike(mode: u32) -> u32 {
     (mode & 0o077) | 0o700
-}
-
-fn make_folder(path: &Path, mode: u32) -> Result<()> {
-    fs::create_dir_all(path).doing("make folder", path)?;
-    set_mode(path, mode)
-}
-
-fn set_mode(path: &Path, mode: u32) -> Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).doing("set the mode of", path)
 }
 
 /// Puts a whiteout into a layer: overlayfs then shows nothing by that name. Needs no privilege.

@@ -13,7 +13,8 @@ use crate::error::{EngineError, HostFileContext, Result};
 use crate::ids::{HeldIds, IdRange, RANGE_IDS};
 use crate::mounts;
 use crate::names;
-use crate::plan::{self, BasePlan, Descriptors, Power};
+use crate::plan::{self, BasePlan, Descriptors};
+use crate::power::{self, Power};
 use crate::prepared::{Beginning, Prepared, PreparedSpec, Waiting, abandon, send_steps};
 use crate::protocol::Then;
 use crate::spawner::{NewProcess, Spawner, UserNamespace};
@@ -97,7 +98,7 @@ impl Engine {
     pub fn expect_box(&self, network: Network, ids: IdRange) {
         // A v2 group must exist before the process that is born into it.
         if !self.hierarchy.needs_birth_inside() {
-            let flags = plan::clone_flags(self.power, network);
+            let flags = power::clone_flags(self.power, network);
             // The error comes again, and is told, when the box is made.
             let later = match self.power {
                 Power::Root => Some(self.power.user_namespace(ids)),
@@ -200,7 +201,7 @@ impl Engine {
             None => None,
         };
         let process = self.spawner.new_process(
-            plan::clone_flags(self.power, spec.network),
+            power::clone_flags(self.power, spec.network),
             self.namespace_at_birth(),
             cgroup.as_ref().map(AsFd::as_fd),
         )?;
@@ -358,7 +359,7 @@ impl Engine {
                 let translation = match owners {
                     Owners::AsOnHost => None,
                     Owners::BoxUserIs { uid, gid } => {
-                        plan::owner_translation(self.power, spec.ids, *uid, *gid)
+                        power::owner_translation(self.power, spec.ids, *uid, *gid)
                     }
                 };
                 let translation = translation

@@ -32,6 +32,7 @@ pub mod plain;
 mod plan;
 #[cfg(test)]
 mod plan_tests;
+mod power;
 mod prepared;
 mod process_tree;
 mod protocol;
@@ -39,6 +40,7 @@ pub mod pump;
 #[cfg(test)]
 mod recorder;
 pub mod seccomp;
+mod skeleton;
 mod spawner;
 mod spec;
 mod step;
@@ -55,7 +57,7 @@ pub use identity::ProcessIdentity;
 pub use ids::{HOST_ID_BASE, IdRange, NoSuchRange};
 pub use job::{Command, Job, Streams};
 pub use names::HOSTNAME;
-pub use plan::Power;
+pub use power::Power;
 pub use prepared::{Prepared, PreparedSpec};
 pub use process_tree::MARKER_VARIABLE;
 pub use protocol::{Exit, LaunchStage, OnDisconnect, Reach, TerminalSize};

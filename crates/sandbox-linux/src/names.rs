@@ -1,10 +1,10 @@
 //! What a box is called, and the files by which its programs find names.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{EngineError, HostFileContext, Result};
+use crate::skeleton::write_readable;
 use crate::spec::{MountSpec, Network, Owners};
 use crate::step::Access;
 
@@ -61,10 +61,7 @@ pub(crate) fn write_files(directory: &Path, hostname: &str) -> Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).doing("make folder", folder)?;
         }
-        fs::write(&path, text).doing("write", &path)?;
-        // Whatever the caller's umask says, the box must be able to read it.
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644))
-            .doing("set the mode of", &path)?;
+        write_readable(&path, &text)?;
     }
     Ok(())
 }

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use crate::base::HostBase;
 use crate::error::{EngineError, Result};
-use crate::ids::{IdRange, RANGE_IDS};
+use crate::ids::IdRange;
 use crate::names::{self, HOSTNAME};
+use crate::power::Power;
 use crate::seccomp::Profile;
-use crate::spawner::{IdMap, SetGroups, UserNamespace};
 use crate::spec::{BOX_USER, BoxSpec, Lifetime, MountSpec, Network};
 use crate::step::{
-    Access, Capability, DescriptorIndex, Devices, Durability, Filesystem, Groups, OverlayMarks,
-    OverlayOptions, Owner, Step, UpperLayer, is_place,
+    Access, Capability, DescriptorIndex, Devices, Durability, Filesystem, Groups, OverlayOptions,
+    Step, UpperLayer, is_place,
 };
 
 /// Device nodes that programs expect.
@@ -23,130 +23,6 @@ const DEVICES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"];
 /// Kernel files that everybody may read and that tell about the host. Those that only root may open need
 /// no mask: nobody in a box is the machine's root.
 const PROC_MASKED: [&str; 3] = ["keys", "sched_debug", "timer_list"];
-
-/// With whose power a box is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Power {
-    /// Real root: ids are mapped to an [`IdRange`] of their own.
-    Root,
-    /// An ordinary user, who becomes the box's user.
-    User { uid: u32, gid: u32 },
-}
-
-impl Power {
-    pub fn marks(self) -> OverlayMarks {
-        match self {
-            Self::Root => OverlayMarks::Trusted,
-            Self::User { .. } => OverlayMarks::User,
-        }
-    }
-
-    /// The box user's ids on the host.
-    pub fn box_user(self, ids: IdRange) -> Owner {
-        match self {
-            Self::Root => Owner {
-                uid: ids.base() + BOX_USER,
-                gid: ids.base() + BOX_USER,
-            },
-            Self::User { uid, gid } => Owner { uid, gid },
-        }
-    }
-
-    /// Who owns the box's `/` on the host.
-    pub fn box_root(self, ids: IdRange) -> Owner {
-        match self {
-            Self::Root => Owner {
-                uid: ids.base(),
-                gid: ids.base(),
-            },
-            Self::User { uid, gid } => Owner { uid, gid },
-        }
-    }
-
-    /// The user namespace of a box.
-    pub(crate) fn user_namespace(self, ids: IdRange) -> UserNamespace {
-        match self {
-            Self::Root => {
-                let all = IdMap {
-                    inside: 0,
-                    outside: ids.base(),
-                    count: RANGE_IDS,
-                };
-                UserNamespace {
-                    uids: vec![all],
-                    gids: vec![all],
-                    setgroups: SetGroups::Allow,
-                }
-            }
-            Self::User { uid, gid } => {
-                let only = |outside| {
-                    vec![IdMap {
-                        inside: BOX_USER,
-                        outside,
-                        count: 1,
-                    }]
-                };
-                UserNamespace {
-                    uids: only(uid),
-                    gids: only(gid),
-                    setgroups: SetGroups::Deny,
-                }
-            }
-        }
-    }
-
-    /// The ids that commands change to; an ordinary user's box has only one to offer.
-    pub(crate) fn command_ids(self) -> Option<(u32, u32)> {
-        match self {
-            Self::Root => Some((BOX_USER, BOX_USER)),
-            Self::User { .. } => None,
-        }
-    }
-}
-
-/// A user namespace through which `uid`'s files appear as the box user's.
-pub(crate) fn owner_translation(
-    power: Power,
-    ids: IdRange,
-    uid: u32,
-    gid: u32,
-) -> Option<UserNamespace> {
-    match power {
-        Power::Root => {
-            let to = power.box_user(ids);
-            let only = |inside, outside| {
-                vec![IdMap {
-                    inside,
-                    outside,
-                    count: 1,
-                }]
-            };
-            Some(UserNamespace {
-                uids: only(uid, to.uid),
-                gids: only(gid, to.gid),
-                setgroups: SetGroups::Allow,
-            })
-        }
-        // The box user is the caller already.
-        Power::User { .. } => None,
-    }
-}
-
-/// The namespaces that a box's init is born into.
-pub(crate) fn clone_flags(power: Power, network: Network) -> u64 {
-    let mut flags =
-        libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
-    match network {
-        Network::None => flags |= libc::CLONE_NEWNET,
-        Network::Host => {}
-    }
-    match power {
-        // Joined last instead, so that the box does not own its mounts and its network.
-        Power::Root => {}
-        Power::User { .. } => flags |= libc::CLONE_NEWUSER,
-    }
-    u64::from(flags.unsigned_abs())
-}
 
 /// Read-only layers that a box's root may have. Overlayfs takes 500 (`OVL_MAX_STACK`); each one makes the
 /// search for a name that does not exist longer, and needs a descriptor while the box is made.

@@ -8,10 +8,8 @@ use crate::account::Account;
 use crate::base::{HostBase, ShownToolchain};
 use crate::cgroup::Limits;
 use crate::ids::{HOST_ID_BASE, IdRange};
-use crate::plan::{
-    BasePlan, Descriptors, Power, base_steps, clone_flags, final_steps, join_steps,
-    owner_translation,
-};
+use crate::plan::{BasePlan, Descriptors, base_steps, final_steps, join_steps};
+use crate::power::{Power, clone_flags, owner_translation};
 use crate::recorder::Recorder;
 use crate::spec::{BoxSpec, Lifetime, MountSpec, Network, Owners, Profile};
 use crate::step::{Access, Durability, Step, UpperLayer};
