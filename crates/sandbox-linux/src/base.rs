@@ -12,26 +12,23 @@
 //! not read, the box may not read either.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode};
 
+use crate::account::Account;
 use crate::error::{HostFileContext, Result};
-use crate::spec::{BOX_USER, Network};
-use crate::step::{OverlayMarks, Owner};
+use crate::ids::IdRange;
+use crate::names::{self, HOSTNAME};
+use crate::power::Power;
+use crate::skeleton::{self, make_folder, set_mode, write_readable};
+use crate::spec::Network;
+use crate::step::Owner;
 
 /// Goes into the skeleton's key: a skeleton of another layout is another skeleton.
-const LAYOUT_VERSION: u32 = 1;
-
-/// The name that every box has.
-pub const HOSTNAME: &str = "holm";
-/// The home of the box's user.
-pub const HOME: &str = "/home/holm";
-/// The name of the box's user.
-pub const USER_NAME: &str = "holm";
+const LAYOUT_VERSION: u32 = 2;
 
 /// Top-level folders that hold the system, if they are folders on this host.
 const SYSTEM_FOLDERS: [&str; 9] = [
@@ -116,9 +113,10 @@ pub struct BaseOptions {
     /// Where skeletons are kept.
     pub directory: PathBuf,
     pub network: Network,
-    pub marks: OverlayMarks,
-    /// The box user's ids on the host.
-    pub user: Owner,
+    /// Whose the home of the box's user is; boxes of another range need another base.
+    pub ids: IdRange,
+    /// The box's user.
+    pub account: Account,
     /// The home whose toolchains are shown.
     pub toolchain_home: Option<PathBuf>,
 }
@@ -138,6 +136,10 @@ pub struct HostBase {
     pub optional: Vec<PathBuf>,
     /// Folders of toolchains, shown by read-only bind mounts.
     pub toolchains: Vec<ShownToolchain>,
+    /// The range that the home belongs to.
+    pub ids: IdRange,
+    /// The box's user.
+    pub account: Account,
 }
 
 /// A toolchain that exists on this host.
@@ -149,12 +151,11 @@ pub struct ShownToolchain {
 
 impl HostBase {
     /// Finds or makes the skeleton and looks up what this host has.
-    pub fn prepare(options: &BaseOptions) -> Result<Self> {
-        let plan = SkeletonPlan::read(options)?;
-        let skeleton = options.directory.join(plan.key());
-        if !skeleton.is_dir() {
-            plan.write(&skeleton, options)?;
-        }
+    pub fn prepare(options: &BaseOptions, power: Power) -> Result<Self> {
+        let plan = SkeletonPlan::read(options, power)?;
+        let skeleton = skeleton::find_or_make(&options.directory, "skeleton", &plan, |new| {
+            plan.write_into(new)
+        })?;
         // A link such as /bin is part of the skeleton; a real folder is hung in.
         let is_folder =
             |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
@@ -170,6 +171,8 @@ impl HostBase {
             system: paths(&SYSTEM_FOLDERS),
             optional: paths(&["/opt", "/usr/local"]),
             toolchains,
+            ids: options.ids,
+            account: options.account.clone(),
         })
     }
 
@@ -199,18 +202,19 @@ fn existing_toolchains(home: &Path) -> Vec<ShownToolchain> {
 #[derive(Debug, Hash)]
 struct SkeletonPlan {
     version: u32,
+    home: PathBuf,
     links: Vec<(PathBuf, PathBuf)>,
     folders: Vec<PathBuf>,
     passwd: String,
     group: String,
     hosts: String,
     resolv_conf: String,
-    uid: u32,
+    home_owner: Owner,
     modes: Vec<(PathBuf, u32)>,
 }
 
 impl SkeletonPlan {
-    fn read(options: &BaseOptions) -> Result<Self> {
+    fn read(options: &BaseOptions, power: Power) -> Result<Self> {
         let mut links = Vec::new();
         let mut folders: Vec<PathBuf> = [
             "dev", "etc", "home", "opt", "proc", "root", "run", "sys", "tmp", "var",
@@ -232,46 +236,23 @@ impl SkeletonPlan {
         let read = |path: &str| fs::read(path).unwrap_or_default();
         Ok(Self {
             version: LAYOUT_VERSION,
+            home: options.account.home().to_path_buf(),
             links,
             folders,
-            passwd: passwd_for_box(&String::from_utf8_lossy(&read("/etc/passwd"))),
-            group: group_for_box(&String::from_utf8_lossy(&read("/etc/group"))),
-            hosts: format!("127.0.0.1 localhost {HOSTNAME}\n::1 localhost ip6-localhost\n"),
-            resolv_conf: match options.network {
-                Network::None => "# This box has no network.\n".into(),
-                Network::Host => String::from_utf8_lossy(&read("/etc/resolv.conf")).into_owned(),
-            },
-            uid: options.user.uid,
+            passwd: options
+                .account
+                .passwd(&String::from_utf8_lossy(&read("/etc/passwd"))),
+            group: options
+                .account
+                .group(&String::from_utf8_lossy(&read("/etc/group"))),
+            hosts: names::hosts_file(HOSTNAME),
+            resolv_conf: names::resolver_file(options.network),
+            home_owner: power.box_user(options.ids),
             modes: layer_modes(),
         })
     }
 
-    fn key(&self) -> String {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        format!("skeleton-{:016x}", hasher.finish())
-    }
-
-    /// Builds beside the final name and renames, so that a skeleton is whole or not there.
-    fn write(&self, skeleton: &Path, options: &BaseOptions) -> Result<()> {
-        fs::create_dir_all(&options.directory).doing("make folder", &options.directory)?;
-        let suffix = crate::random_hex();
-        let temporary = skeleton.with_extension(format!("{suffix}.new"));
-        if temporary.exists() {
-            fs::remove_dir_all(&temporary).doing("remove", &temporary)?;
-        }
-        self.write_into(&temporary, options)?;
-        match fs::rename(&temporary, skeleton) {
-            Ok(()) => Ok(()),
-            // Somebody else was quicker and made the same.
-            Err(_) if skeleton.is_dir() => {
-                fs::remove_dir_all(&temporary).doing("remove", &temporary)
-            }
-            Err(error) => Err(error).doing("rename", &temporary),
-        }
-    }
-
-    fn write_into(&self, directory: &Path, options: &BaseOptions) -> Result<()> {
+    fn write_into(&self, directory: &Path) -> Result<()> {
         let root = directory.join("root");
         for folder in &self.folders {
             make_folder(&root.join(folder), 0o755)?;
@@ -286,15 +267,10 @@ impl SkeletonPlan {
             symlink(target, root.join(link)).doing("make link", root.join(link))?;
         }
         symlink("/run", root.join("var/run")).doing("make link", root.join("var/run"))?;
-        let home = root.join(HOME.trim_start_matches('/'));
+        let home = root.join(self.home.strip_prefix("/").unwrap_or(&self.home));
         make_folder(&home, 0o755)?;
-        match options.marks {
-            OverlayMarks::Trusted => {
-                chown(&home, Some(options.user.uid), Some(options.user.gid))
-                    .doing("change the owner of", &home)?;
-            }
-            OverlayMarks::User => {}
-        }
+        let Owner { uid, gid } = self.home_owner;
+        chown(&home, Some(uid), Some(gid)).doing("change the owner of", &home)?;
 
         let etc = directory.join("etc");
         make_folder(&etc, 0o755)?;
@@ -305,10 +281,7 @@ impl SkeletonPlan {
             ("resolv.conf", &self.resolv_conf),
             ("hostname", &format!("{HOSTNAME}\n")),
         ] {
-            let path = etc.join(name);
-            fs::write(&path, text).doing("write", &path)?;
-            // Whatever the caller's umask says, the box must be able to read it.
-            set_mode(&path, 0o644)?;
+            write_readable(&etc.join(name), text)?;
         }
         for hidden in ETC_HIDDEN {
             hide(&etc, Path::new(hidden))?;
@@ -351,15 +324,6 @@ fn closed_alike(mode: u32) -> u32 {
     (mode & 0o077) | 0o700
 }
 
-fn make_folder(path: &Path, mode: u32) -> Result<()> {
-    fs::create_dir_all(path).doing("make folder", path)?;
-    set_mode(path, mode)
-}
-
-fn set_mode(path: &Path, mode: u32) -> Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).doing("set the mode of", path)
-}
-
 /// Puts a whiteout into a layer: overlayfs then shows nothing by that name. Needs no privilege.
 fn hide(layer: &Path, name: &Path) -> Result<()> {
     let path = layer.join(name);
@@ -370,55 +334,9 @@ fn hide(layer: &Path, name: &Path) -> Result<()> {
     made.map_err(io::Error::from).doing("make whiteout", path)
 }
 
-/// The host's system accounts without its people, and the box's own user.
-fn passwd_for_box(host: &str) -> String {
-    let mut text = system_lines(host, 2);
-    let user = BOX_USER;
-    text.push_str(&format!(
-        "{USER_NAME}:x:{user}:{user}:Holm:{HOME}:/bin/bash\n"
-    ));
-    text
-}
-
-fn group_for_box(host: &str) -> String {
-    // Member lists name people.
-    let without_members: String = system_lines(host, 2)
-        .lines()
-        .filter_map(|line| Some(format!("{}:\n", line.rsplit_once(':')?.0)))
-        .collect();
-    format!("{without_members}{USER_NAME}:x:{BOX_USER}:\n")
-}
-
-/// Lines whose numeric id, in field `id_field`, is a system one.
-fn system_lines(text: &str, id_field: usize) -> String {
-    let is_system = |line: &&str| {
-        let id = line
-            .split(':')
-            .nth(id_field)
-            .and_then(|id| id.parse::<u32>().ok());
-        id.is_some_and(|id| id < 1000 || id == 65534)
-    };
-    text.lines()
-        .filter(is_system)
-        .flat_map(|line| [line, "\n"])
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn accounts_of_people_do_not_enter_the_box() {
-        let passwd = "root:x:0:0:root:/root:/bin/bash\nalice:x:1000:1000:Alice:/home/alice:/bin/zsh\n\
-                      nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\nbroken\n";
-        let inside = passwd_for_box(passwd);
-        assert!(inside.contains("root:x:0:0"));
-        assert!(inside.contains("nobody:x:65534"));
-        assert!(inside.contains("holm:x:1000:1000:Holm:/home/holm:/bin/bash\n"));
-        assert!(!inside.contains("alice"));
-        assert!(!inside.contains("broken"));
-    }
 
     #[test]
     fn a_layer_is_as_closed_as_what_it_lies_over() {
@@ -443,27 +361,21 @@ mod tests {
     }
 
     #[test]
-    fn group_members_do_not_enter_the_box() {
-        let inside = group_for_box("adm:x:4:alice,bob\nalice:x:1000:\n");
-        assert_eq!(inside, "adm:x:4:\nholm:x:1000:\n");
-    }
-
-    #[test]
     fn a_skeleton_is_made_once_and_found_again() {
         let directory = tempfile::tempdir().unwrap();
-        let me = rustix::process::getuid().as_raw();
         let options = BaseOptions {
             directory: directory.path().to_path_buf(),
             network: Network::None,
-            marks: OverlayMarks::User,
-            user: Owner {
-                uid: me,
-                gid: rustix::process::getgid().as_raw(),
-            },
+            ids: IdRange::FIRST,
+            account: Account::holm(),
             toolchain_home: None,
         };
-        let first = HostBase::prepare(&options).unwrap();
-        let second = HostBase::prepare(&options).unwrap();
+        let power = Power::User {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        };
+        let first = HostBase::prepare(&options, power).unwrap();
+        let second = HostBase::prepare(&options, power).unwrap();
         assert_eq!(first, second);
         assert!(first.root_layer.join("home/holm").is_dir());
         assert!(fs::symlink_metadata(first.etc_layer.join("shadow")).is_ok());

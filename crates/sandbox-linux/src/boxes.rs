@@ -14,7 +14,7 @@ use crate::cgroup::{BoxGroup, Unenforced, Usage};
 use crate::error::{EngineError, HostFileContext, Result};
 use crate::init::display_name;
 use crate::job::{Command, Job, Streams};
-use crate::plan::Power;
+use crate::power::Power;
 use crate::protocol::{Answer, Order};
 use crate::spawner::NewProcess;
 use crate::wire;

@@ -4,19 +4,22 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::base::{BaseOptions, HostBase};
 use crate::boxes::{LinuxBox, end_process};
 use crate::cgroup::{BoxGroup, Hierarchy, LimitKind, Limits, Unenforced};
 use crate::error::{EngineError, HostFileContext, Result};
+use crate::ids::{HeldIds, IdRange, RANGE_IDS};
 use crate::mounts;
-use crate::plan::{self, BasePlan, Descriptors, Power};
+use crate::names;
+use crate::plan::{self, BasePlan, Descriptors};
+use crate::power::{self, Power};
 use crate::prepared::{Beginning, Prepared, PreparedSpec, Waiting, abandon, send_steps};
 use crate::protocol::Then;
 use crate::spawner::{NewProcess, Spawner, UserNamespace};
 use crate::spec::{BoxSpec, MountSpec, Network, Owners};
-use crate::step::{Devices, Durability, OverlayOptions, Step};
+use crate::step::{Devices, OverlayOptions, Step};
 
 /// Makes boxes on this host. Cheap to keep, meant to be made once and early.
 #[derive(Debug)]
@@ -24,13 +27,18 @@ pub struct Engine {
     spawner: Spawner,
     hierarchy: Hierarchy,
     power: Power,
+    /// Users and groups that can be given to boxes.
+    held: [HeldIds; 2],
 }
 
 impl Engine {
     /// Forks the spawner from the calling process and looks at the host's control groups.
     pub fn start() -> Result<Self> {
         let uid = rustix::process::geteuid();
-        let power = if uid.is_root() && owns_box_ids() {
+        let held = held_ids();
+        // Root of a container or of a user namespace often has a few ids only, and is an ordinary user to
+        // the kernel.
+        let power = if uid.is_root() && held.iter().all(|ids| ids.cover(IdRange::FIRST)) {
             Power::Root
         } else {
             Power::User {
@@ -44,6 +52,7 @@ impl Engine {
             spawner,
             hierarchy,
             power,
+            held,
         })
     }
 
@@ -55,30 +64,44 @@ impl Engine {
         &self.hierarchy
     }
 
-    /// The host's root as a base, with skeletons kept below `directory`.
-    pub fn host_base(
-        &self,
-        directory: &Path,
-        network: Network,
-        toolchain_home: Option<PathBuf>,
-    ) -> Result<HostBase> {
-        HostBase::prepare(&BaseOptions {
-            directory: directory.to_path_buf(),
-            network,
-            marks: self.power.marks(),
-            user: self.power.box_user(),
-            toolchain_home,
-        })
+    /// The host's root as a base.
+    pub fn host_base(&self, options: &BaseOptions) -> Result<HostBase> {
+        self.check_ids(options.ids)?;
+        HostBase::prepare(options, self.power)
+    }
+
+    /// Refuses a range that this process cannot give to boxes: files would be nobody's, or everybody's.
+    fn check_ids(&self, ids: IdRange) -> Result<()> {
+        let lacks = |reason: String, hint: &str| EngineError::HostLacks {
+            reason,
+            hint: hint.into(),
+        };
+        match self.power {
+            Power::Root if self.held.iter().all(|held| held.cover(ids)) => Ok(()),
+            Power::Root => Err(lacks(
+                format!(
+                    "the ids {} to {} are not mapped into this user namespace",
+                    ids.base(),
+                    ids.base() + (RANGE_IDS - 1)
+                ),
+                "run as the machine's own root, or map all ids below 2147483648 into the container",
+            )),
+            Power::User { .. } if ids == IdRange::FIRST => Ok(()),
+            Power::User { .. } => Err(lacks(
+                format!("id range {} needs root", ids.index()),
+                "without root all boxes have the caller's id: run as root to keep users apart",
+            )),
+        }
     }
 
     /// Says that a box will be made soon: its process is made meanwhile. An optimisation that may fail.
-    pub fn expect_box(&self, network: Network) {
+    pub fn expect_box(&self, network: Network, ids: IdRange) {
         // A v2 group must exist before the process that is born into it.
         if !self.hierarchy.needs_birth_inside() {
-            let flags = plan::clone_flags(self.power, network);
+            let flags = power::clone_flags(self.power, network);
             // The error comes again, and is told, when the box is made.
             let later = match self.power {
-                Power::Root => Some(self.power.user_namespace()),
+                Power::Root => Some(self.power.user_namespace(ids)),
                 Power::User { .. } => None,
             };
             drop(
@@ -96,20 +119,13 @@ impl Engine {
     fn namespace_at_birth(&self) -> Option<UserNamespace> {
         match self.power {
             Power::Root => None,
-            Power::User { .. } => Some(self.power.user_namespace()),
+            Power::User { .. } => Some(self.power.user_namespace(IdRange::FIRST)),
         }
     }
 
     /// Makes a box from nothing.
     pub fn create(&self, spec: &BoxSpec) -> Result<LinuxBox> {
-        let beginning = self.begin(PreparedSpec {
-            id: spec.id.clone(),
-            directory: spec.directory.clone(),
-            base: spec.base.clone(),
-            profile: spec.profile,
-            network: spec.network,
-            durability: spec.durability,
-        })?;
+        let beginning = self.begin(PreparedSpec::from(spec))?;
         let mut prepared = self.give_group(beginning, &spec.limits)?;
         let finished = self.finish(&mut prepared, spec);
         self.finished_box(prepared, spec, finished)
@@ -130,21 +146,7 @@ impl Engine {
 
     /// Makes the given box out of a prepared one, or anew where the prepared one does not fit.
     pub fn claim(&self, mut prepared: Prepared, spec: &BoxSpec) -> Result<LinuxBox> {
-        if (
-            &spec.id,
-            &spec.directory,
-            spec.profile,
-            spec.network,
-            spec.durability,
-            &spec.base,
-        ) != (
-            &prepared.spec.id,
-            &prepared.spec.directory,
-            prepared.spec.profile,
-            prepared.spec.network,
-            prepared.spec.durability,
-            &prepared.spec.base,
-        ) {
+        if PreparedSpec::from(spec) != prepared.spec {
             abandon(prepared);
             return self.create(spec);
         }
@@ -163,7 +165,10 @@ impl Engine {
 
     /// Has init perform the base steps, and does not wait for it: there is work to do meanwhile.
     fn begin(&self, spec: PreparedSpec) -> Result<Beginning> {
-        self.make_layers(&spec.directory)?;
+        self.check_ids(spec.ids)?;
+        check_base(&spec)?;
+        plan::check_layers(&spec.id, spec.layers.len())?;
+        self.make_layers(&spec.directory, spec.ids)?;
         let group = if self.hierarchy.needs_birth_inside() {
             Some(self.new_group(&spec.id, &Limits::default())?)
         } else {
@@ -196,14 +201,16 @@ impl Engine {
             None => None,
         };
         let process = self.spawner.new_process(
-            plan::clone_flags(self.power, spec.network),
+            power::clone_flags(self.power, spec.network),
             self.namespace_at_birth(),
             cgroup.as_ref().map(AsFd::as_fd),
         )?;
         let steps = plan::base_steps(&BasePlan {
             directory: &spec.directory,
             base: &spec.base,
+            layers: &spec.layers,
             power: self.power,
+            ids: spec.ids,
             profile: spec.profile,
             network: spec.network,
             durability: spec.durability,
@@ -250,7 +257,7 @@ impl Engine {
         }
     }
 
-    fn make_layers(&self, directory: &Path) -> Result<()> {
+    fn make_layers(&self, directory: &Path, ids: IdRange) -> Result<()> {
         for name in ["mnt", "root-work", "root-upper"] {
             let path = directory.join(name);
             match fs::create_dir(&path) {
@@ -264,7 +271,7 @@ impl Engine {
                 .doing("set the mode of", &path)?;
             match self.power {
                 Power::Root if name == "root-upper" => {
-                    let owner = self.power.box_root();
+                    let owner = self.power.box_root(ids);
                     chown(&path, Some(owner.uid), Some(owner.gid))
                         .doing("change the owner of", path)?;
                 }
@@ -287,6 +294,10 @@ impl Engine {
 
     /// Performs what is left.
     fn finish(&self, prepared: &mut Prepared, spec: &BoxSpec) -> Result<()> {
+        if let Some(name) = &spec.hostname {
+            names::check_hostname(name)?;
+            names::write_files(&spec.directory, name)?;
+        }
         let mut sent: Vec<OwnedFd> = Vec::new();
         let mut steps = Vec::new();
         match &prepared.waiting {
@@ -304,12 +315,13 @@ impl Engine {
         let mut descriptors = Descriptors::default();
         match self.power {
             Power::Root => {
-                let namespace = self.spawner.user_namespace(&self.power.user_namespace())?;
+                let maps = self.power.user_namespace(spec.ids);
+                let namespace = self.spawner.user_namespace(&maps)?;
                 descriptors.user_namespace = Some(index_of(namespace));
-                for mount in &spec.mounts {
+                for mount in &plan::all_mounts(spec)? {
                     descriptors
                         .mounts
-                        .push(index_of(self.make_mount(mount, spec.durability)?));
+                        .push(index_of(self.make_mount(mount, spec)?));
                 }
             }
             Power::User { .. } => {}
@@ -329,13 +341,12 @@ impl Engine {
     }
 
     /// Makes a mount of the specification, for init to attach.
-    fn make_mount(&self, mount: &MountSpec, durability: Durability) -> Result<OwnedFd> {
-        plan::check_place(mount.place())?;
+    fn make_mount(&self, mount: &MountSpec, spec: &BoxSpec) -> Result<OwnedFd> {
         let made = match mount {
             MountSpec::Overlay { lower, upper, .. } => {
                 let options = OverlayOptions {
                     marks: self.power.marks(),
-                    durability,
+                    durability: spec.durability,
                 };
                 mounts::overlay(lower, Some(upper), options)
             }
@@ -348,7 +359,7 @@ impl Engine {
                 let translation = match owners {
                     Owners::AsOnHost => None,
                     Owners::BoxUserIs { uid, gid } => {
-                        plan::owner_translation(self.power, *uid, *gid)
+                        power::owner_translation(self.power, spec.ids, *uid, *gid)
                     }
                 };
                 let translation = translation
@@ -359,7 +370,7 @@ impl Engine {
             }
         };
         made.map_err(|source| EngineError::Step {
-            step: Box::new(plan::mount_step(mount, self.power, durability)),
+            step: Box::new(plan::mount_step(mount, self.power, spec.durability)),
             source,
         })
     }
@@ -384,14 +395,26 @@ impl Engine {
     }
 }
 
-/// Whether the ids of boxes mean anything here: root of a container or of a user namespace often has a few
-/// ids only, and is an ordinary user to the kernel.
-fn owns_box_ids() -> bool {
-    let covers = |path: &str| {
-        let text = fs::read_to_string(path).unwrap_or_default();
-        plan::map_covers_box_ids(&text)
-    };
-    covers("/proc/self/uid_map") && covers("/proc/self/gid_map")
+/// The users and groups of this process's user namespace.
+fn held_ids() -> [HeldIds; 2] {
+    ["/proc/self/uid_map", "/proc/self/gid_map"]
+        .map(|path| HeldIds::parse(&fs::read_to_string(path).unwrap_or_default()))
+}
+
+/// Refuses a base whose home belongs to another range.
+fn check_base(spec: &PreparedSpec) -> Result<()> {
+    if spec.base.ids == spec.ids {
+        return Ok(());
+    }
+    Err(EngineError::Invalid {
+        what: format!(
+            "the base of box `{}` was made for id range {}, and the box has range {}",
+            spec.id,
+            spec.base.ids.index(),
+            spec.ids.index()
+        ),
+        hint: "make a base for each range that is used".into(),
+    })
 }
 
 /// Without a pids controller the kernel can still count the box's processes in its user namespace.

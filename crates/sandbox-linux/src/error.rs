@@ -62,6 +62,9 @@ pub enum EngineError {
     /// The host does not give what a box needs.
     #[error("this host cannot run isolated boxes: {reason}")]
     HostLacks { reason: String, hint: String },
+    /// What the caller asks for cannot be, on any host.
+    #[error("{what}")]
+    Invalid { what: String, hint: String },
     /// The seccomp filter could not be built.
     #[error("could not build the system call filter")]
     Seccomp {

@@ -14,6 +14,7 @@
 
 #![expect(unsafe_code, reason = "this crate is where the kernel is spoken to")]
 
+mod account;
 mod base;
 mod boxes;
 pub mod cgroup;
@@ -21,14 +22,17 @@ mod engine;
 mod error;
 pub mod files;
 mod identity;
+mod ids;
 mod init;
 mod job;
 mod kernel;
 mod mounts;
+mod names;
 pub mod plain;
 mod plan;
 #[cfg(test)]
 mod plan_tests;
+mod power;
 mod prepared;
 mod process_tree;
 mod protocol;
@@ -36,20 +40,24 @@ pub mod pump;
 #[cfg(test)]
 mod recorder;
 pub mod seccomp;
+mod skeleton;
 mod spawner;
 mod spec;
 mod step;
 mod sys;
 mod wire;
 
-pub use base::{BaseOptions, HOME, HOSTNAME, HostBase, ShownToolchain, TOOLCHAINS, USER_NAME};
+pub use account::Account;
+pub use base::{BaseOptions, HostBase, ShownToolchain, TOOLCHAINS};
 pub use boxes::LinuxBox;
 pub use cgroup::Limits;
 pub use engine::Engine;
 pub use error::{EngineError, Result};
 pub use identity::ProcessIdentity;
+pub use ids::{HOST_ID_BASE, IdRange, NoSuchRange};
 pub use job::{Command, Job, Streams};
-pub use plan::{HOST_ID_BASE, Power};
+pub use names::HOSTNAME;
+pub use power::Power;
 pub use prepared::{Prepared, PreparedSpec};
 pub use process_tree::MARKER_VARIABLE;
 pub use protocol::{Exit, LaunchStage, OnDisconnect, Reach, TerminalSize};

@@ -13,13 +13,16 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, O
 use crate::step::{Access, Devices, Durability, OverlayMarks, OverlayOptions, UpperLayer};
 use crate::sys;
 
+/// What the kernel takes as one value of a file system's option.
+const FSCONFIG_BYTES_MAX: usize = 255;
+
 /// An overlay that is not attached anywhere yet.
 pub(crate) fn overlay(
     lower: &[PathBuf],
     upper: Option<&UpperLayer>,
     options: OverlayOptions,
 ) -> io::Result<OwnedFd> {
-    // Layers are named by descriptor: fsconfig takes at most 255 bytes, and a path may hold colons.
+    // Layers are named by descriptor: fsconfig takes few bytes, and a path may hold colons.
     let mut layers = Vec::new();
     let mut name_of = |path: &Path| -> io::Result<String> {
         let layer = rustix::fs::open(
@@ -42,7 +45,7 @@ pub(crate) fn overlay(
 
     let context = rustix::mount::fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_set_string(&context, c"source", c"holm")?;
-    rustix::mount::fsconfig_set_string(&context, c"lowerdir", lower.join(":").as_str())?;
+    set_lower_layers(&context, &lower)?;
     if let Some((upper, work)) = &upper {
         rustix::mount::fsconfig_set_string(&context, c"upperdir", upper.as_str())?;
         rustix::mount::fsconfig_set_string(&context, c"workdir", work.as_str())?;
@@ -70,6 +73,19 @@ pub(crate) fn overlay(
         FsMountFlags::FSMOUNT_CLOEXEC,
         MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
     )?)
+}
+
+fn set_lower_layers(context: &OwnedFd, lower: &[String]) -> io::Result<()> {
+    let joined = lower.join(":");
+    if joined.len() <= FSCONFIG_BYTES_MAX {
+        rustix::mount::fsconfig_set_string(context, c"lowerdir", joined.as_str())?;
+        return Ok(());
+    }
+    // One by one, which takes Linux 6.7.
+    for layer in lower {
+        rustix::mount::fsconfig_set_string(context, c"lowerdir+", layer.as_str())?;
+    }
+    Ok(())
 }
 
 /// A copy of a mount, with all that is mounted below it, not attached anywhere yet.

@@ -5,20 +5,17 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::{HOSTNAME, HostBase};
+use crate::base::HostBase;
 use crate::error::{EngineError, Result};
+use crate::ids::IdRange;
+use crate::names::{self, HOSTNAME};
+use crate::power::Power;
 use crate::seccomp::Profile;
-use crate::spawner::{IdMap, SetGroups, UserNamespace};
 use crate::spec::{BOX_USER, BoxSpec, Lifetime, MountSpec, Network};
 use crate::step::{
-    Access, Capability, DescriptorIndex, Devices, Durability, Filesystem, Groups, OverlayMarks,
-    OverlayOptions, Owner, Step, UpperLayer, is_place,
+    Access, Capability, DescriptorIndex, Devices, Durability, Filesystem, Groups, OverlayOptions,
+    Step, UpperLayer, is_place,
 };
-
-/// The first host id of a box's range: above all ranges that systemd and shadow hand out.
-pub const HOST_ID_BASE: u32 = 0x7000_0000;
-/// Ids in a box's range.
-const HOST_ID_COUNT: u32 = 65_536;
 
 /// Device nodes that programs expect.
 const DEVICES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"];
@@ -27,141 +24,22 @@ const DEVICES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"];
 /// no mask: nobody in a box is the machine's root.
 const PROC_MASKED: [&str; 3] = ["keys", "sched_debug", "timer_list"];
 
-/// Whether a `uid_map` or `gid_map` has a line that holds all ids of boxes.
-pub(crate) fn map_covers_box_ids(map: &str) -> bool {
-    map.lines().any(|line| {
-        let numbers: Vec<u64> = line
-            .split_ascii_whitespace()
-            .filter_map(|number| number.parse().ok())
-            .collect();
-        let [inside, _, count] = numbers.as_slice() else {
-            return false;
-        };
-        let (first, after) = (
-            u64::from(HOST_ID_BASE),
-            u64::from(HOST_ID_BASE + HOST_ID_COUNT),
-        );
-        *inside <= first && after <= inside + count
+/// Read-only layers that a box's root may have. Overlayfs takes 500 (`OVL_MAX_STACK`); each one makes the
+/// search for a name that does not exist longer, and needs a descriptor while the box is made.
+pub(crate) const LAYERS_MAX: usize = 128;
+
+/// Refuses more layers than make sense, before overlayfs does so without saying why.
+pub(crate) fn check_layers(id: &str, count: usize) -> Result<()> {
+    if count <= LAYERS_MAX {
+        return Ok(());
+    }
+    Err(EngineError::Invalid {
+        what: format!("box `{id}` stands on {count} layers, and may stand on {LAYERS_MAX}"),
+        hint:
+            "a saved box of a saved box is one more layer: begin again from the base, and copy the \
+               files over"
+                .into(),
     })
-}
-
-/// With whose power a box is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Power {
-    /// Real root: ids are mapped to a range of their own.
-    Root,
-    /// An ordinary user, who becomes the box's user.
-    User { uid: u32, gid: u32 },
-}
-
-impl Power {
-    pub fn marks(self) -> OverlayMarks {
-        match self {
-            Self::Root => OverlayMarks::Trusted,
-            Self::User { .. } => OverlayMarks::User,
-        }
-    }
-
-    /// The box user's ids on the host.
-    pub fn box_user(self) -> Owner {
-        match self {
-            Self::Root => Owner {
-                uid: HOST_ID_BASE + BOX_USER,
-                gid: HOST_ID_BASE + BOX_USER,
-            },
-            Self::User { uid, gid } => Owner { uid, gid },
-        }
-    }
-
-    /// Who owns the box's `/` on the host.
-    pub fn box_root(self) -> Owner {
-        match self {
-            Self::Root => Owner {
-                uid: HOST_ID_BASE,
-                gid: HOST_ID_BASE,
-            },
-            Self::User { uid, gid } => Owner { uid, gid },
-        }
-    }
-
-    /// The user namespace of a box.
-    pub(crate) fn user_namespace(self) -> UserNamespace {
-        match self {
-            Self::Root => {
-                let all = IdMap {
-                    inside: 0,
-                    outside: HOST_ID_BASE,
-                    count: HOST_ID_COUNT,
-                };
-                UserNamespace {
-                    uids: vec![all],
-                    gids: vec![all],
-                    setgroups: SetGroups::Allow,
-                }
-            }
-            Self::User { uid, gid } => {
-                let only = |outside| {
-                    vec![IdMap {
-                        inside: BOX_USER,
-                        outside,
-                        count: 1,
-                    }]
-                };
-                UserNamespace {
-                    uids: only(uid),
-                    gids: only(gid),
-                    setgroups: SetGroups::Deny,
-                }
-            }
-        }
-    }
-
-    /// The ids that commands change to; an ordinary user's box has only one to offer.
-    pub(crate) fn command_ids(self) -> Option<(u32, u32)> {
-        match self {
-            Self::Root => Some((BOX_USER, BOX_USER)),
-            Self::User { .. } => None,
-        }
-    }
-}
-
-/// A user namespace through which `uid`'s files appear as the box user's.
-pub(crate) fn owner_translation(power: Power, uid: u32, gid: u32) -> Option<UserNamespace> {
-    match power {
-        Power::Root => {
-            let to = power.box_user();
-            let only = |inside, outside| {
-                vec![IdMap {
-                    inside,
-                    outside,
-                    count: 1,
-                }]
-            };
-            Some(UserNamespace {
-                uids: only(uid, to.uid),
-                gids: only(gid, to.gid),
-                setgroups: SetGroups::Allow,
-            })
-        }
-        // The box user is the caller already.
-        Power::User { .. } => None,
-    }
-}
-
-/// The namespaces that a box's init is born into.
-pub(crate) fn clone_flags(power: Power, network: Network) -> u64 {
-    let mut flags =
-        libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
-    match network {
-        Network::None => flags |= libc::CLONE_NEWNET,
-        Network::Host => {}
-    }
-    match power {
-        // Joined last instead, so that the box does not own its mounts and its network.
-        Power::Root => {}
-        Power::User { .. } => flags |= libc::CLONE_NEWUSER,
-    }
-    u64::from(flags.unsigned_abs())
 }
 
 /// What every box on a base needs, whatever it is for.
@@ -169,7 +47,9 @@ pub(crate) fn clone_flags(power: Power, network: Network) -> u64 {
 pub(crate) struct BasePlan<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) base: &'a HostBase,
+    pub(crate) layers: &'a [PathBuf],
     pub(crate) power: Power,
+    pub(crate) ids: IdRange,
     pub(crate) profile: Profile,
     pub(crate) network: Network,
     pub(crate) durability: Durability,
@@ -180,7 +60,9 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
     let BasePlan {
         directory,
         base,
+        layers,
         power,
+        ids,
         profile,
         network,
         durability,
@@ -198,7 +80,7 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
         Step::MakeMountsPrivate,
         Step::MountRoot {
             at: directory.join("mnt"),
-            lower: vec![base.root_layer.clone()],
+            lower: [layers, std::slice::from_ref(&base.root_layer)].concat(),
             upper: UpperLayer {
                 upper: directory.join("root-upper"),
                 work: directory.join("root-work"),
@@ -246,7 +128,7 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
         filesystem: Filesystem::Devpts {
             // Init opens the terminals, and the command must be able to open its own by name.
             owner: match power {
-                Power::Root => Some(power.box_user()),
+                Power::Root => Some(power.box_user(ids)),
                 Power::User { .. } => None,
             },
         },
@@ -309,7 +191,7 @@ pub(crate) fn join_steps(tasks: &[DescriptorIndex]) -> Vec<Step> {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Descriptors {
     pub(crate) user_namespace: Option<DescriptorIndex>,
-    /// As root, the mounts of the specification, made by the host.
+    /// As root, [`all_mounts`], made by the host.
     pub(crate) mounts: Vec<DescriptorIndex>,
 }
 
@@ -321,8 +203,10 @@ pub(crate) fn final_steps(
     processes_max: Option<u64>,
 ) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
-    for (index, mount) in spec.mounts.iter().enumerate() {
-        check_place(mount.place())?;
+    if let Some(name) = &spec.hostname {
+        steps.push(Step::SetHostname { name: name.clone() });
+    }
+    for (index, mount) in all_mounts(spec)?.iter().enumerate() {
         steps.push(match (power, descriptors.mounts.get(index)) {
             (Power::Root, Some(made)) => Step::AttachMount {
                 mount: *made,
@@ -380,6 +264,20 @@ pub(crate) fn final_steps(
         profile: spec.profile,
     });
     Ok(steps)
+}
+
+/// The mounts of the specification, checked, after those that come with it.
+pub(crate) fn all_mounts(spec: &BoxSpec) -> Result<Vec<MountSpec>> {
+    let mut mounts = Vec::new();
+    if let Some(name) = &spec.hostname {
+        names::check_hostname(name)?;
+        mounts.extend(names::mounts(&spec.directory));
+    }
+    for mount in &spec.mounts {
+        check_place(mount.place())?;
+        mounts.push(mount.clone());
+    }
+    Ok(mounts)
 }
 
 /// A mount of the specification as the step that makes it.

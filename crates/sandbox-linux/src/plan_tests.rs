@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
+use crate::account::Account;
 use crate::base::{HostBase, ShownToolchain};
 use crate::cgroup::Limits;
-use crate::plan::{
-    BasePlan, Descriptors, HOST_ID_BASE, Power, base_steps, clone_flags, final_steps, join_steps,
-    map_covers_box_ids, owner_translation,
-};
+use crate::ids::{HOST_ID_BASE, IdRange};
+use crate::plan::{BasePlan, Descriptors, base_steps, final_steps, join_steps};
+use crate::power::{Power, clone_flags, owner_translation};
 use crate::recorder::Recorder;
 use crate::spec::{BoxSpec, Lifetime, MountSpec, Network, Owners, Profile};
 use crate::step::{Access, Durability, Step, UpperLayer};
@@ -31,7 +31,10 @@ fn spec() -> BoxSpec {
                 path: path("/home/a/.cargo/bin"),
                 variable: None,
             }],
+            ids: IdRange::FIRST,
+            account: Account::holm(),
         },
+        layers: Vec::new(),
         mounts: vec![
             MountSpec::Overlay {
                 place: path("/work"),
@@ -53,6 +56,8 @@ fn spec() -> BoxSpec {
         limits: Limits::default(),
         lifetime: Lifetime::WithCreator,
         durability: Durability::Volatile,
+        ids: IdRange::FIRST,
+        hostname: None,
     }
 }
 
@@ -71,7 +76,9 @@ fn steps(spec: &BoxSpec, power: Power) -> Vec<Step> {
     let mut steps = base_steps(&BasePlan {
         directory: &spec.directory,
         base: &spec.base,
+        layers: &spec.layers,
         power,
+        ids: spec.ids,
         profile: spec.profile,
         network: spec.network,
         durability: spec.durability,
@@ -246,6 +253,40 @@ fn a_durable_box_changes_its_writable_layers_only() {
 }
 
 #[test]
+fn another_range_changes_only_who_owns_the_terminals() {
+    let seven = |spec: &mut BoxSpec| spec.ids = IdRange::new(7).unwrap();
+    insta::assert_snapshot!(difference(Power::Root, seven), @r"
+    - mount /dev/pts: devpts for 1879049192:1879049192
+    + mount /dev/pts: devpts for 1879507944:1879507944
+    ");
+    let maps = Power::Root.user_namespace(IdRange::new(7).unwrap());
+    assert_eq!(maps.uids, maps.gids);
+    assert_eq!(maps.uids[0].outside, HOST_ID_BASE + 7 * 65_536);
+}
+
+#[test]
+fn a_name_of_its_own_comes_with_the_files_that_say_it() {
+    let named = |spec: &mut BoxSpec| spec.hostname = Some("web-1".into());
+    insta::assert_snapshot!(difference(USER, named), @r"
+    + host name web-1
+    + bind /etc/hosts <- /boxes/b/names/hosts ro
+    + bind /etc/hostname <- /boxes/b/names/hostname ro
+    ");
+    let mut spec = spec();
+    spec.hostname = Some("a\nb".into());
+    assert!(final_steps(&spec, USER, &Descriptors::default(), None).is_err());
+}
+
+#[test]
+fn saved_boxes_lie_between_the_base_and_the_box() {
+    let saved = |spec: &mut BoxSpec| spec.layers = vec!["/saved/2".into(), "/saved/1".into()];
+    insta::assert_snapshot!(difference(USER, saved), @r"
+    - root at /boxes/b/mnt: /base/root <- volatile /boxes/b/root-upper, user marks
+    + root at /boxes/b/mnt: /saved/2 <- /saved/1 <- /base/root <- volatile /boxes/b/root-upper, user marks
+    ");
+}
+
+#[test]
 fn namespaces_are_all_new() {
     let all = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
     let all = u64::from((all | libc::CLONE_NEWNET).unsigned_abs());
@@ -407,7 +448,7 @@ fn what_keeps_a_box_a_box_cannot_be_mounted_over() {
 
 #[test]
 fn only_roots_boxes_translate_owners() {
-    let maps = owner_translation(Power::Root, 501, 20).unwrap();
+    let maps = owner_translation(Power::Root, IdRange::FIRST, 501, 20).unwrap();
     let ids = |map: &[crate::spawner::IdMap]| {
         map.iter()
             .map(|map| (map.inside, map.outside, map.count))
@@ -415,25 +456,7 @@ fn only_roots_boxes_translate_owners() {
     };
     assert_eq!(ids(&maps.uids), [(501, HOST_ID_BASE + 1000, 1)]);
     assert_eq!(ids(&maps.gids), [(20, HOST_ID_BASE + 1000, 1)]);
-    assert_eq!(owner_translation(USER, 501, 20), None);
-}
-
-#[test]
-fn root_of_a_small_user_namespace_is_an_ordinary_user() {
-    assert!(map_covers_box_ids("         0          0 4294967295\n"));
-    assert!(map_covers_box_ids(
-        "0 100000 65536\n1879048192 5000000 65536\n"
-    ));
-    for map in [
-        "",
-        "0 1000 1\n",
-        "0 100000 65536\n",
-        "1879048193 5000000 65536\n",
-        "0 0\n",
-        "x y z\n",
-    ] {
-        assert!(!map_covers_box_ids(map), "{map}");
-    }
+    assert_eq!(owner_translation(USER, IdRange::FIRST, 501, 20), None);
 }
 
 #[test]

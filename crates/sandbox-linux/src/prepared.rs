@@ -8,22 +8,40 @@ use crate::base::HostBase;
 use crate::boxes::end_process;
 use crate::cgroup::BoxGroup;
 use crate::error::{EngineError, Result};
+use crate::ids::IdRange;
 use crate::protocol::{Answer, Order, Then};
 use crate::seccomp::Profile;
 use crate::spawner::NewProcess;
-use crate::spec::Network;
+use crate::spec::{BoxSpec, Network};
 use crate::step::{Durability, Step};
 use crate::wire;
 
 /// What must be known to prepare a box ahead of time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedSpec {
     pub id: String,
     pub directory: PathBuf,
     pub base: HostBase,
+    pub layers: Vec<PathBuf>,
     pub profile: Profile,
     pub network: Network,
     pub durability: Durability,
+    pub ids: IdRange,
+}
+
+impl From<&BoxSpec> for PreparedSpec {
+    fn from(spec: &BoxSpec) -> Self {
+        Self {
+            id: spec.id.clone(),
+            directory: spec.directory.clone(),
+            base: spec.base.clone(),
+            layers: spec.layers.clone(),
+            profile: spec.profile,
+            network: spec.network,
+            durability: spec.durability,
+            ids: spec.ids,
+        }
+    }
 }
 
 /// A box in all but its files, limits and lock-down: namespaces and the base's mounts exist already.

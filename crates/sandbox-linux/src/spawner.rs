@@ -26,6 +26,9 @@ use crate::error::{EngineError, Result};
 use crate::sys::Forked;
 use crate::{init, seccomp, sys, wire};
 
+/// User namespaces kept for the next box, each a descriptor; a host may use thousands of id ranges.
+const NAMESPACES_KEPT_MAX: usize = 128;
+
 /// One line of a `uid_map` or `gid_map`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct IdMap {
@@ -202,7 +205,7 @@ impl Spawner {
             // Both replies are taken whatever the first one says; the socket has no other order.
             let (_, mut descriptors) = Self::reply(&socket)?;
             if let Some(namespace) = descriptors.pop() {
-                self.kept_namespaces().insert(maps, namespace);
+                self.keep(maps, namespace);
             }
         }
         *begun = Some(Begun::Made {
@@ -222,6 +225,15 @@ impl Spawner {
                 .unwrap_or_else(PoisonError::into_inner)
                 .take(),
         );
+    }
+
+    fn keep(&self, maps: UserNamespace, namespace: OwnedFd) {
+        let mut kept = self.kept_namespaces();
+        if kept.len() >= NAMESPACES_KEPT_MAX {
+            // Boxes hold on to theirs; a new one with the same maps is as good.
+            kept.clear();
+        }
+        kept.insert(maps, namespace);
     }
 
     fn kept_namespaces(&self) -> MutexGuard<'_, HashMap<UserNamespace, OwnedFd>> {
@@ -270,7 +282,7 @@ impl Spawner {
             .pop()
             .ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
         let copy = namespace.try_clone().map_err(failed)?;
-        self.kept_namespaces().insert(maps.clone(), namespace);
+        self.keep(maps.clone(), namespace);
         Ok(copy)
     }
 }

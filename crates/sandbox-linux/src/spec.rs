@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::HostBase;
 use crate::cgroup::Limits;
+use crate::ids::IdRange;
 pub use crate::seccomp::Profile;
 use crate::step::{Access, Durability, UpperLayer};
 
@@ -77,10 +78,16 @@ pub struct BoxSpec {
     /// A private folder for the box's layers, made by the caller.
     pub directory: PathBuf,
     pub base: HostBase,
+    /// Read-only layers between the base and the box's own files, the newest first: saved boxes.
+    pub layers: Vec<PathBuf>,
     pub mounts: Vec<MountSpec>,
     pub profile: Profile,
     pub network: Network,
     pub limits: Limits,
     pub lifetime: Lifetime,
     pub durability: Durability,
+    /// Whose ids the box's are on the host, where root makes it.
+    pub ids: IdRange,
+    /// Another name than [`HOSTNAME`](crate::HOSTNAME).
+    pub hostname: Option<String>,
 }

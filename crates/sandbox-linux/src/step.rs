@@ -165,7 +165,7 @@ pub enum Step {
 }
 
 /// Ids on the host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Owner {
     pub uid: u32,
     pub gid: u32,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use holm_sandbox_backends::local::{CacheLimits, LocalConfig, LocalRuntime};
 use holm_sandbox_linux::{
-    BoxSpec, Durability, Engine, Exit, HostBase, Job, Lifetime, Limits, LinuxBox, Network,
+    BoxSpec, Durability, Engine, Exit, HostBase, IdRange, Job, Lifetime, Limits, LinuxBox, Network,
     OnDisconnect, PreparedSpec, Profile, Streams, random_hex,
 };
 
@@ -97,12 +97,15 @@ impl Lab {
             directory: self.directory.join("boxes").join(&id),
             id,
             base: self.base.clone(),
+            layers: Vec::new(),
             mounts: Vec::new(),
             profile: Profile::Strict,
             network: Network::None,
             limits: LIMITS,
             lifetime: Lifetime::WithCreator,
             durability: Durability::Volatile,
+            ids: IdRange::FIRST,
+            hostname: None,
         }
     }
 
@@ -123,7 +126,7 @@ impl Lab {
     pub(crate) fn create_prepared(&self, spec: &BoxSpec) -> Result<(EngineBox, Instant)> {
         make(&spec.directory)?;
         let engine = self.runtime.engine();
-        let prepared = engine.prepare(prepared_spec(spec))?;
+        let prepared = engine.prepare(PreparedSpec::from(spec))?;
         let started = Instant::now();
         let inner = engine.claim(prepared, spec)?;
         let directory = spec.directory.clone();
@@ -172,17 +175,6 @@ impl Lab {
                 bail!("`{argv:?}` in a box ended with {exit:?}")
             }
         }
-    }
-}
-
-pub(crate) fn prepared_spec(spec: &BoxSpec) -> PreparedSpec {
-    PreparedSpec {
-        id: spec.id.clone(),
-        directory: spec.directory.clone(),
-        base: spec.base.clone(),
-        profile: spec.profile,
-        network: spec.network,
-        durability: spec.durability,
     }
 }
 

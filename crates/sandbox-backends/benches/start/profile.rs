@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use holm_sandbox_linux::{BoxSpec, Limits, Network, Profile};
 
 use crate::helper::Helper;
-use crate::lab::{LIMITS, Lab, TRUE, make, prepared_spec};
+use crate::lab::{LIMITS, Lab, TRUE, make};
 use crate::report::Report;
 use crate::schedule::{Case, Rounds, measure};
 
@@ -150,7 +150,7 @@ fn phases(lab: &Lab) -> Case<'_> {
         let mut clock = Clock::start();
         make(&spec.directory)?;
         clock.lap();
-        let prepared = engine.prepare(prepared_spec(&spec))?;
+        let prepared = engine.prepare(holm_sandbox_linux::PreparedSpec::from(&spec))?;
         clock.lap();
         let made = engine.claim(prepared, &spec)?;
         clock.lap();

@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 
 use holm_sandbox::{Result, SandboxError};
 use holm_sandbox_linux::files::ConfinedDir;
-use holm_sandbox_linux::{Owner, Power};
+use holm_sandbox_linux::{IdRange, Owner, Power};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Timespec, Timestamps};
 use serde::{Deserialize, Serialize};
 
@@ -191,7 +191,7 @@ fn build(
         .arg(&repository.commit)
         .run("check out the files")?;
     let owner = match power {
-        Power::Root => Some(power.box_user()),
+        Power::Root => Some(power.box_user(IdRange::FIRST)),
         Power::User { .. } => None,
     };
     let size = settle(&tree, owner, &Dates::Set(back_then()))?;

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use holm_sandbox::{Result, RunId, SandboxError};
 use holm_sandbox_linux::files::ConfinedDir;
-use holm_sandbox_linux::{EngineError, Network, Prepared};
+use holm_sandbox_linux::{EngineError, IdRange, Network, Prepared};
 
 use super::checkout::{self, at, make_private_folder};
 use super::environment;
@@ -88,7 +88,7 @@ fn create_as_asked(runtime: &Arc<LocalRuntime>, options: &CreateOptions) -> Resu
         IsolationChoice::None => IsolationKind::None,
     };
     if kind == IsolationKind::Namespaces && runtime.pool.is_none() {
-        runtime.engine.expect_box(options.network);
+        runtime.engine.expect_box(options.network, IdRange::FIRST);
     }
     match (attempt(runtime, options, kind), options.isolation) {
         (Ok(sandbox), _) => Ok(sandbox),

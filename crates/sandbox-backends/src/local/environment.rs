@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use holm_sandbox_linux::{HOME, HostBase, USER_NAME};
+use holm_sandbox_linux::HostBase;
 
 use super::config::LocalConfig;
 
@@ -29,9 +29,9 @@ pub(crate) type Environment = Vec<(OsString, OsString)>;
 pub(crate) fn inside_box(config: &LocalConfig, base: &HostBase) -> Environment {
     let mut environment: Environment = vec![
         ("PATH".into(), path_inside(config, base)),
-        ("HOME".into(), HOME.into()),
-        ("USER".into(), USER_NAME.into()),
-        ("LOGNAME".into(), USER_NAME.into()),
+        ("HOME".into(), base.account.home().into()),
+        ("USER".into(), base.account.name().into()),
+        ("LOGNAME".into(), base.account.name().into()),
         ("SHELL".into(), "/bin/bash".into()),
         ("TMPDIR".into(), "/tmp".into()),
         ("HOLM_SANDBOX".into(), "1".into()),

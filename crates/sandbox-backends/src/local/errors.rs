@@ -15,6 +15,7 @@ pub(crate) fn engine_error(error: EngineError) -> SandboxError {
             what: limit.to_string(),
             hint: "sizes take a unit, for instance 512m or 2g".into(),
         },
+        EngineError::Invalid { what, hint } => SandboxError::Invalid { what, hint },
         EngineError::CommandNotFound { program } => SandboxError::CommandNotFound { program },
         EngineError::CommandNotExecutable { program, source } => {
             SandboxError::CommandNotExecutable { program, source }

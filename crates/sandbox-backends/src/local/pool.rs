@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use holm_sandbox::{Result, RunId};
-use holm_sandbox_linux::{Durability, Network, Prepared, PreparedSpec, Profile};
+use holm_sandbox_linux::{Durability, IdRange, Network, Prepared, PreparedSpec, Profile};
 
 use super::checkout::remove_tree;
 use super::create::new_directory;
@@ -120,9 +120,11 @@ fn prepare(runtime: &LocalRuntime) -> Result<Blank> {
         id: run_id.to_string(),
         directory: directory.clone(),
         base: runtime.base(Network::None)?,
+        layers: Vec::new(),
         profile: Profile::Strict,
         network: Network::None,
         durability: Durability::Volatile,
+        ids: IdRange::FIRST,
     };
     match runtime.engine.prepare(spec) {
         Ok(prepared) => Ok(Blank {

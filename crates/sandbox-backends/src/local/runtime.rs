@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use holm_sandbox::{Result, SandboxError, TeardownReport, UncommittedWork};
 use holm_sandbox_linux::cgroup::CgroupError;
-use holm_sandbox_linux::{Engine, HostBase, Limits, LinuxBox, Network, WIRE_VERSION};
+use holm_sandbox_linux::{
+    Account, BaseOptions, Engine, HostBase, IdRange, Limits, LinuxBox, Network, WIRE_VERSION,
+};
 use rustix::process::Signal;
 
 use super::checkout::{at, make_private_folder};
@@ -123,7 +125,13 @@ impl LocalRuntime {
         }
         let base = self
             .engine
-            .host_base(&self.config.base_dir(), network, self.config.home.clone())
+            .host_base(&BaseOptions {
+                directory: self.config.base_dir(),
+                network,
+                ids: IdRange::FIRST,
+                account: Account::holm(),
+                toolchain_home: self.config.home.clone(),
+            })
             .map_err(engine_error)?;
         bases.insert(network, base.clone());
         Ok(base)

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use holm_sandbox::{Result, SandboxError};
 use holm_sandbox_linux::files::ConfinedDir;
 use holm_sandbox_linux::{
-    Access, BoxSpec, Durability, EngineError, Lifetime, LinuxBox, MountSpec, Owner, Owners, Power,
-    Prepared, ProcessIdentity, Profile, UpperLayer, WIRE_VERSION,
+    Access, BoxSpec, Durability, EngineError, IdRange, Lifetime, LinuxBox, MountSpec, Owner,
+    Owners, Power, Prepared, ProcessIdentity, Profile, UpperLayer, WIRE_VERSION,
 };
 
 use super::checkout::{self, Checkout, OBJECTS_PLACE, at, remove_tree, write};
@@ -83,7 +83,7 @@ pub(crate) fn write_upper(
     }
     match runtime.engine.power() {
         Power::Root => {
-            let user = runtime.engine.power().box_user();
+            let user = runtime.engine.power().box_user(IdRange::FIRST);
             lchown(&upper, Some(user.uid), Some(user.gid)).map_err(at("give away", &upper))?;
             // Only what was written above: the rest of the layer is the box's own.
             give_away(&git_dir, user)
@@ -124,6 +124,7 @@ pub(crate) fn start_box(
         id: record.run_id.to_string(),
         directory: directory.to_path_buf(),
         base: base.clone(),
+        layers: Vec::new(),
         mounts,
         profile: if record.nested {
             Profile::Nested
@@ -140,6 +141,8 @@ pub(crate) fn start_box(
             Stay::Throwaway => Durability::Volatile,
             Stay::UntilRemoved => Durability::Durable,
         },
+        ids: IdRange::FIRST,
+        hostname: None,
     };
     let inner = match prepared {
         Some(prepared) => engine.claim(prepared, &spec)?,
@@ -236,7 +239,7 @@ pub(crate) fn open_files(
         .map_err(|error| files_error(error, &record.work_dir))?;
     Ok(match runtime.engine.power() {
         Power::Root => {
-            let user = runtime.engine.power().box_user();
+            let user = runtime.engine.power().box_user(IdRange::FIRST);
             files.owned_by(user.uid, user.gid)
         }
         Power::User { .. } => files,
@@ -263,7 +266,7 @@ fn mounts(
             let work = directory.join("work");
             if !work.is_dir() {
                 fs::create_dir(&work).map_err(at("make folder", &work))?;
-                let user = power.box_user();
+                let user = power.box_user(IdRange::FIRST);
                 lchown(&work, Some(user.uid), Some(user.gid)).map_err(at("give away", &work))?;
             }
             mounts.push(MountSpec::Bind {

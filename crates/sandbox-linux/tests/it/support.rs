@@ -10,12 +10,15 @@ use std::time::{Duration, Instant};
 use holm_sandbox_linux::files::ConfinedDir;
 use holm_sandbox_linux::pump::{Cause, Pump, Running, Source};
 use holm_sandbox_linux::{
-    Access, BoxSpec, Command, Durability, Engine, EngineError, Exit, Job, Lifetime, Limits,
-    LinuxBox, MountSpec, Network, OnDisconnect, Owners, Profile, Streams,
+    Access, Account, BaseOptions, BoxSpec, Command, Durability, Engine, EngineError, Exit, IdRange,
+    Job, Lifetime, Limits, LinuxBox, MountSpec, Network, OnDisconnect, Owners, Profile, Streams,
 };
 
 /// Where the test binary lies in a box that was made with [`probed`].
 pub(crate) const PROBE: &str = "/probe";
+
+/// The home of the box's user.
+pub(crate) const HOME: &str = "/home/holm";
 
 /// Long enough for a loaded machine, and never waited for in full by a test that passes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -77,14 +80,28 @@ pub(crate) fn spec(engine: &Engine, directory: &Path) -> BoxSpec {
         id: format!("test-{}", holm_sandbox_linux::random_hex()),
         directory: home,
         base: engine
-            .host_base(&directory.join("base"), Network::None, None)
+            .host_base(&base_options(&directory.join("base")))
             .unwrap(),
+        layers: Vec::new(),
         mounts: Vec::new(),
         profile: Profile::Strict,
         network: Network::None,
         limits: Limits::default(),
         lifetime: Lifetime::WithCreator,
         durability: Durability::Volatile,
+        ids: IdRange::FIRST,
+        hostname: None,
+    }
+}
+
+/// A base without network and toolchains, kept below `directory`.
+pub(crate) fn base_options(directory: &Path) -> BaseOptions {
+    BaseOptions {
+        directory: directory.to_path_buf(),
+        network: Network::None,
+        ids: IdRange::FIRST,
+        account: Account::holm(),
+        toolchain_home: None,
     }
 }
 
@@ -169,7 +186,7 @@ pub(crate) fn command(argv: &[&str]) -> Command {
         argv: argv.iter().map(OsString::from).collect(),
         env: vec![
             ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
-            ("HOME".into(), holm_sandbox_linux::HOME.into()),
+            ("HOME".into(), HOME.into()),
         ],
         cwd: PathBuf::from("/"),
         disconnect: OnDisconnect::Kill,

@@ -1,4 +1,5 @@
 //! Boxes made for real. They share the machine's mounts and control groups, so they run one by one.
 
 mod privileged;
+mod ranges;
 mod unprivileged;

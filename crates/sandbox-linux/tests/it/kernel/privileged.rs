@@ -12,7 +12,7 @@ use holm_sandbox_linux::{
 use crate::support::{TestBox, TestFolder, is_root, probed, processes_with, token, wait_until};
 
 /// Whether the test can run; says so when it cannot.
-fn root() -> bool {
+pub(super) fn root() -> bool {
     if !is_root() {
         eprintln!("skipped: not root");
     }

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use holm_sandbox_linux::{Exit, HOME, MARKER_VARIABLE};
+use holm_sandbox_linux::{Exit, MARKER_VARIABLE};
 
-use crate::support::{TestBox, command, run_in};
+use crate::support::{HOME, TestBox, command, run_in};
 
 #[test]
 fn exit_codes_come_back() {

@@ -28,7 +28,7 @@ fn boxes_on_one_base_do_not_see_each_others_changes() {
     let two = TestBox::with(|spec| {
         let engine = &one.engine;
         spec.base = engine
-            .host_base(&base, holm_sandbox_linux::Network::None, None)
+            .host_base(&crate::support::base_options(&base))
             .unwrap();
     });
     one.sh("echo one > ~/file").success();

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use holm_sandbox_linux::{Access, MountSpec, Network, Owners, UpperLayer};
+use holm_sandbox_linux::{Access, MountSpec, Owners, UpperLayer};
 
 use crate::support::{TestBox, TestFolder, token};
 
@@ -165,7 +165,7 @@ fn an_overlay_keeps_the_hosts_folder_as_it_was() {
     fs::write(lower.join("gone"), "old").unwrap();
     let sandbox = TestBox::with(|spec| {
         let power = holm_sandbox_linux::Engine::start().unwrap().power();
-        let owner = power.box_user();
+        let owner = power.box_user(spec.ids);
         for name in ["upper", "lower", "lower/sub", "lower/sub/file"] {
             std::os::unix::fs::chown(folder.path().join(name), Some(owner.uid), Some(owner.gid))
                 .unwrap();
@@ -208,10 +208,9 @@ fn toolchains_come_without_the_credentials_beside_them() {
     let bases = tempfile::tempdir().unwrap();
     let sandbox = TestBox::with(|spec| {
         let engine = holm_sandbox_linux::Engine::start().unwrap();
-        let toolchains = Some(home.path().to_path_buf());
-        spec.base = engine
-            .host_base(bases.path(), Network::None, toolchains)
-            .unwrap();
+        let mut options = crate::support::base_options(bases.path());
+        options.toolchain_home = Some(home.path().to_path_buf());
+        spec.base = engine.host_base(&options).unwrap();
     });
     let path = home.path().display();
     assert_eq!(

@@ -1,11 +1,13 @@
 //! What a box promises whoever made it: root or an ordinary user.
 
+mod accounts;
 mod basics;
 mod boxes_apart;
 mod calls;
 mod endings;
 mod files;
 mod hosts;
+mod layers;
 mod life;
 mod limits;
 mod network;

@@ -8,17 +8,6 @@ use crate::support::{
     TestFolder, command, open_descriptors, probed, remove_group, run_in, spec, wait_until,
 };
 
-fn ahead(spec: &BoxSpec) -> PreparedSpec {
-    PreparedSpec {
-        id: spec.id.clone(),
-        directory: spec.directory.clone(),
-        base: spec.base.clone(),
-        profile: spec.profile,
-        network: spec.network,
-        durability: spec.durability,
-    }
-}
-
 /// The mount table without the numbers that every mount gets anew.
 fn mounts(inner: &LinuxBox) -> Vec<String> {
     let table = run_in(inner, &command(&["cat", "/proc/self/mountinfo"]), None).success();
@@ -65,7 +54,7 @@ fn a_prepared_box_is_like_any_other() {
         second.id.push_str("-second");
         second.directory = folder.join("second");
         std::fs::create_dir(&second.directory).unwrap();
-        let prepared = engine.prepare(ahead(&second)).unwrap();
+        let prepared = engine.prepare(PreparedSpec::from(&second)).unwrap();
         let warm = engine.claim(prepared, &second).unwrap();
 
         assert_eq!(mounts(&warm), mounts(&cold));
@@ -95,7 +84,7 @@ fn what_does_not_fit_is_made_anew() {
         let engine = Engine::start().unwrap();
         let directory = TestFolder::new();
         let mut spec = spec(&engine, directory.path());
-        let prepared = engine.prepare(ahead(&spec)).unwrap();
+        let prepared = engine.prepare(PreparedSpec::from(&spec)).unwrap();
         // A volatile layer that was mounted once cannot be mounted again: use another.
         if name != "directory" {
             spec.directory = directory.path().join("fresh");
@@ -121,10 +110,10 @@ fn prepared_boxes_that_nobody_wants_are_gone() {
     let mut spec = spec(&engine, directory.path());
     spec.limits = Limits::default();
     let before = open_descriptors();
-    engine.discard(engine.prepare(ahead(&spec)).unwrap());
+    engine.discard(engine.prepare(PreparedSpec::from(&spec)).unwrap());
     spec.directory = directory.path().join("second");
     std::fs::create_dir(&spec.directory).unwrap();
-    drop(engine.prepare(ahead(&spec)).unwrap());
+    drop(engine.prepare(PreparedSpec::from(&spec)).unwrap());
     assert_eq!(open_descriptors(), before);
     wait_until("the spawner has no child", || {
         let children = crate::support::processes_with("holm: box");

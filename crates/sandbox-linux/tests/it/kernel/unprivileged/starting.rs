@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
 
-use holm_sandbox_linux::{EngineError, Exit, HOME, Streams};
+use holm_sandbox_linux::{EngineError, Exit, Streams};
 
-use crate::support::{TestBox, command, pipe, read_until, run_in, wait_until};
+use crate::support::{HOME, TestBox, command, pipe, read_until, run_in, wait_until};
 
 #[test]
 fn a_command_line_of_one_and_a_half_mebibytes_arrives_whole() {
