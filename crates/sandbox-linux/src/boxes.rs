@@ -15,7 +15,7 @@ use crate::error::{EngineError, HostFileContext, Result};
 use crate::init::display_name;
 use crate::job::{Command, Job, Streams};
 use crate::plan::Power;
-use crate::protocol::{Answer, Order};
+use crate::protocol::{Order, Question, Reply};
 use crate::spawner::NewProcess;
 use crate::wire;
 
@@ -156,31 +156,49 @@ impl LinuxBox {
         Job::started(ours, &launch, &self.id)
     }
 
-    /// A descriptor of the box's root, for file operations that the kernel confines to it.
-    pub fn root(&self) -> Result<OwnedFd> {
-        let failed = |source| EngineError::Control {
-            doing: "open the root of",
-            id: self.id.clone(),
-            source,
-        };
-        // Held across question and answer: answers on one connection have no names.
-        let control = self
-            .control
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        wire::send(&*control, &Order::Root, &[]).map_err(failed)?;
-        match wire::receive_answer::<Answer>(&*control).map_err(failed)? {
-            Some((Answer::Root, mut descriptors)) => descriptors
-                .pop()
-                .ok_or_else(|| failed(io::ErrorKind::InvalidData.into())),
-            Some((Answer::Failed { errno }, _)) => Err(failed(io::Error::from_raw_os_error(errno))),
-            Some((Answer::Done | Answer::StepFailed { .. }, _)) => {
-                Err(failed(io::ErrorKind::InvalidData.into()))
-            }
+    /// Asks init and waits for the answer. Many threads may ask at once.
+    pub(crate) fn ask(
+        &self,
+        doing: &'static str,
+        question: Question,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(Reply, Vec<OwnedFd>)> {
+        let failed = |source| self.failed(doing, source);
+        let (ours, theirs) = wire::socket_pair().map_err(failed)?;
+        let mut sent = vec![theirs.as_fd()];
+        sent.extend_from_slice(descriptors);
+        self.order(&Order::Ask(question), &sent)?;
+        drop(sent);
+        drop(theirs);
+        match wire::receive_answer::<Reply>(&ours).map_err(failed)? {
+            Some((Reply::Failed { errno }, _)) => Err(failed(io::Error::from_raw_os_error(errno))),
+            Some(answer) => Ok(answer),
             None => Err(EngineError::NotRunning {
                 id: self.id.clone(),
             }),
         }
+    }
+
+    /// Asks for one descriptor.
+    pub(crate) fn ask_for(&self, doing: &'static str, question: Question) -> Result<OwnedFd> {
+        match self.ask(doing, question, &[])? {
+            (Reply::Descriptor, descriptors) => descriptors.into_iter().next(),
+            (_, _) => None,
+        }
+        .ok_or_else(|| self.failed(doing, io::ErrorKind::InvalidData.into()))
+    }
+
+    pub(crate) fn failed(&self, doing: &'static str, source: io::Error) -> EngineError {
+        EngineError::Control {
+            doing,
+            id: self.id.clone(),
+            source,
+        }
+    }
+
+    /// A descriptor of the box's root, for file operations that the kernel confines to it.
+    pub fn root(&self) -> Result<OwnedFd> {
+        self.ask_for("open the root of", Question::Root)
     }
 
     /// Lets other processes of the host connect at `path`, which only its owner can reach.

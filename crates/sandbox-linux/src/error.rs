@@ -33,6 +33,13 @@ pub enum EngineError {
         #[source]
         source: io::Error,
     },
+    /// Init keeps descriptors within bounds.
+    #[error("could not park `{name}` in box `{id}`: {reason}")]
+    CannotPark {
+        id: String,
+        name: String,
+        reason: String,
+    },
     /// The program does not exist inside the box.
     #[error("command `{program}` was not found in the box")]
     CommandNotFound { program: String },

@@ -25,6 +25,7 @@ mod init;
 mod job;
 mod kernel;
 mod mounts;
+mod parking;
 pub mod plain;
 mod plan;
 #[cfg(test)]
@@ -49,6 +50,7 @@ pub use engine::Engine;
 pub use error::{EngineError, Result};
 pub use identity::ProcessIdentity;
 pub use job::{Command, Job, Streams};
+pub use parking::Parked;
 pub use plan::{HOST_ID_BASE, Power};
 pub use prepared::{Prepared, PreparedSpec};
 pub use process_tree::MARKER_VARIABLE;

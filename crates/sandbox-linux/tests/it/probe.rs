@@ -33,6 +33,7 @@ fn run() {
         "forbidden_calls" => calls::forbidden(),
         "type_into_terminal" => type_into_terminal(),
         "look_into_init" => look_into_init(),
+        "take_descriptors_of_init" => take_descriptors_of_init(),
         "signal_everyone" => signal_everyone(&argument),
         "connect_tcp" => tell("connect", TcpStream::connect(&argument)),
         "connect_unix" => tell("connect", UnixStream::connect(&argument)),
@@ -105,6 +106,24 @@ fn look_into_init() {
 }
 
 /// Tries to end init, the named process of the host, and everyone.
+/// Tries to copy what init has open, as a debugger would.
+fn take_descriptors_of_init() {
+    // SAFETY: pidfd_open takes no pointers.
+    let process = checked(unsafe { libc::syscall(libc::SYS_pidfd_open, 1, 0) });
+    let descriptor = process.as_ref().map_or(-1, |descriptor| *descriptor);
+    tell(
+        "pidfd_open",
+        process
+            .map(drop)
+            .and(Err::<(), _>(io::ErrorKind::Other.into())),
+    );
+    for number in 0..64 {
+        // SAFETY: pidfd_getfd takes no pointers.
+        let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, descriptor, number, 0) };
+        tell("pidfd_getfd", checked(taken));
+    }
+}
+
 fn signal_everyone(host_pid: &str) {
     let host_pid: i32 = host_pid.parse().unwrap();
     // Init passes on to all commands, this one included, what the box's user sends it.

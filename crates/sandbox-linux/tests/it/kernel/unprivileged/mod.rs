@@ -9,6 +9,7 @@ mod hosts;
 mod life;
 mod limits;
 mod network;
+mod parking;
 mod prepared;
 mod processes;
 mod profiles;
