@@ -30,6 +30,7 @@ pub mod plain;
 mod plan;
 #[cfg(test)]
 mod plan_tests;
+mod ports;
 mod prepared;
 mod process_tree;
 mod protocol;

@@ -60,6 +60,17 @@ pub(crate) enum Question {
     Unpark { name: String },
     /// The names in use that come after this one, as many as fit.
     ParkedNames { after: Option<String> },
+    /// A socket that is being connected to this port of the box's loopback.
+    Connect { port: u16, loopback: Loopback },
+    /// A socket that listens on this port of the box's loopback.
+    Listen { port: u16 },
+}
+
+/// Which of the two loopback addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Loopback {
+    V4,
+    V6,
 }
 
 /// Init's answer to a [`Question`].

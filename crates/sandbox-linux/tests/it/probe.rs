@@ -38,6 +38,8 @@ fn run() {
         "connect_tcp" => tell("connect", TcpStream::connect(&argument)),
         "connect_unix" => tell("connect", UnixStream::connect(&argument)),
         "connect_abstract" => tell("connect", connect_abstract(&argument)),
+        "echo_tcp" => echo_tcp(&argument),
+        "deaf_tcp" => deaf_tcp(),
         "loopback" => loopback(),
         "bind_abstract" => tell("bind", bind_abstract(&argument)),
         "make_shared_memory" => shared_memory(libc::IPC_CREAT, libc::O_CREAT),
@@ -162,6 +164,27 @@ fn fork_bomb() {
             tv_nsec: 1_000_000,
         };
         rustix::event::poll(&mut [], Some(&pause)).unwrap();
+    }
+}
+
+/// Says its port, and gives back what it is sent.
+fn echo_tcp(address: &str) {
+    let listener = TcpListener::bind(address).unwrap();
+    eprintln!("{}", listener.local_addr().unwrap().port());
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        let mut answer = stream.try_clone().unwrap();
+        io::copy(&mut stream, &mut answer).unwrap();
+    }
+}
+
+/// Says its port, and never accepts.
+fn deaf_tcp() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 1).unwrap();
+    eprintln!("{}", listener.local_addr().unwrap().port());
+    loop {
+        std::thread::park();
     }
 }
 

@@ -10,6 +10,7 @@ mod life;
 mod limits;
 mod network;
 mod parking;
+mod ports;
 mod prepared;
 mod processes;
 mod profiles;
