@@ -186,3 +186,14 @@ impl Job {
         }
     }
 }
+
+/// Gives a terminal another size, and tells the programs on it (SIGWINCH). `master` is the host's side.
+pub fn resize_terminal(master: BorrowedFd<'_>, size: TerminalSize) -> io::Result<()> {
+    let size = rustix::termios::Winsize {
+        ws_row: size.rows,
+        ws_col: size.columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    Ok(rustix::termios::tcsetwinsize(master, size)?)
+}

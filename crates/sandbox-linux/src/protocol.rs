@@ -64,6 +64,8 @@ pub(crate) enum Question {
     Connect { port: u16, loopback: Loopback },
     /// A socket that listens on this port of the box's loopback.
     Listen { port: u16 },
+    /// How many processes there are beside init.
+    CountProcesses,
 }
 
 /// Which of the two loopback addresses.
@@ -86,6 +88,7 @@ pub(crate) enum Reply {
     NotParked,
     /// None are left when the list is empty.
     Names(Vec<String>),
+    Count(u64),
     Failed {
         errno: i32,
     },
@@ -125,6 +128,9 @@ pub enum Reach {
     Group,
     /// The command and everything that it started, wherever it hides in the box.
     Tree,
+    /// Of a shell, the children that started at this moment ([`ticks_now`](crate::ticks_now)) or later, each with
+    /// everything that it started. Neither the shell itself nor its older children.
+    StartedSince { ticks: u64 },
 }
 
 /// What the host asks about one command.

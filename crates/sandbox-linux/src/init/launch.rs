@@ -29,7 +29,7 @@ pub(crate) struct LaunchError {
 }
 
 impl LaunchError {
-    fn at(stage: LaunchStage) -> impl Fn(io::Error) -> Self {
+    pub(crate) fn at(stage: LaunchStage) -> impl Fn(io::Error) -> Self {
         move |error| Self {
             stage,
             errno: error.raw_os_error().unwrap_or(libc::EIO),

@@ -24,6 +24,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Resource, Rlimit, WaitOptions, WaitStatus};
 
+use crate::job::resize_terminal;
 use crate::kernel::RealKernel;
 use crate::process_tree;
 use crate::protocol::{
@@ -338,8 +339,11 @@ impl Init {
                 (Life::Running, Reach::Tree) => {
                     process_tree::signal(job.pid, &job.marker, signal);
                 }
-                // The group's number may be another's by now.
-                (Life::Ended, Reach::Group) => {}
+                (Life::Running, Reach::StartedSince { ticks }) => {
+                    process_tree::signal_started_since(job.pid, ticks, signal);
+                }
+                // The group's number may be another's by now, and its children are nobody's.
+                (Life::Ended, Reach::Group | Reach::StartedSince { .. }) => {}
                 (Life::Ended, Reach::Tree) => process_tree::signal_leftovers(&job.marker, signal),
             },
             Ok(None) | Err(_) => match (job.life, job.disconnect) {
@@ -392,12 +396,6 @@ fn open_terminal(size: crate::protocol::TerminalSize) -> Result<(OwnedFd, CStrin
     let master = rustix::pty::openpt(flags).map_err(failed)?;
     rustix::pty::unlockpt(&master).map_err(failed)?;
     let path = rustix::pty::ptsname(&master, Vec::new()).map_err(failed)?;
-    let size = rustix::termios::Winsize {
-        ws_row: size.rows,
-        ws_col: size.columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    rustix::termios::tcsetwinsize(&master, size).map_err(failed)?;
+    resize_terminal(master.as_fd(), size).map_err(LaunchError::at(LaunchStage::Terminal))?;
     Ok((master, path))
 }

@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::Init;
 use super::store::Parked;
 use crate::protocol::{Loopback, Question, Reply};
-use crate::wire;
+use crate::{process_tree, wire};
 
 impl Init {
     pub(super) fn answer(&mut self, question: Question, descriptors: Vec<OwnedFd>) {
@@ -46,6 +46,7 @@ impl Init {
                 (Reply::Names(self.store.names_after(after.as_deref())), None)
             }
             Question::Connect { port, loopback } => descriptor_or_error(connect(port, loopback)),
+            Question::CountProcesses => (Reply::Count(process_tree::count_others()), None),
             Question::Listen { port } => descriptor_or_error(listen(port)),
         };
         let descriptors: Vec<BorrowedFd<'_>> = made.iter().map(AsFd::as_fd).collect();

@@ -15,6 +15,7 @@ mod prepared;
 mod processes;
 mod profiles;
 mod restart;
+mod shared_shell;
 mod starting;
 mod streams;
 mod terminal;
