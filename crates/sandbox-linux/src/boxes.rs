@@ -3,19 +3,19 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
 
-use crate::cgroup::{BoxGroup, Unenforced, Usage};
+use crate::cgroup::{BoxGroup, Limits, Unenforced, Usage};
 use crate::error::{EngineError, HostFileContext, Result};
 use crate::init::display_name;
 use crate::job::{Command, Job, Streams};
 use crate::power::Power;
-use crate::protocol::{Answer, Order};
+use crate::protocol::{Order, Question, Reply};
 use crate::spawner::NewProcess;
 use crate::wire;
 
@@ -35,7 +35,7 @@ pub struct LinuxBox {
     control: Mutex<OwnedFd>,
     pid: i32,
     pidfd: OwnedFd,
-    group: BoxGroup,
+    group: RwLock<BoxGroup>,
     unenforced: Vec<Unenforced>,
 }
 
@@ -59,7 +59,7 @@ impl LinuxBox {
             control: Mutex::new(process.control),
             pid: process.pid,
             pidfd: process.pidfd,
-            group,
+            group: RwLock::new(group),
             unenforced,
         }
     }
@@ -82,7 +82,7 @@ impl LinuxBox {
             control: Mutex::new(control),
             pid,
             pidfd: process,
-            group,
+            group: RwLock::new(group),
             unenforced: Vec::new(),
         })
     }
@@ -103,7 +103,46 @@ impl LinuxBox {
 
     /// What the box uses now, as far as the host counts it.
     pub fn usage(&self) -> Usage {
-        self.group.usage()
+        self.group().usage()
+    }
+
+    /// How many processes the box has beside init; one that has ended and was not waited for is none.
+    pub fn process_count(&self) -> Result<u64> {
+        let listed = self.group().pids();
+        let listed = listed.map_err(|source| EngineError::Cgroup { source })?;
+        if !listed.is_empty() {
+            let others = listed
+                .iter()
+                .filter(|pid| pid.as_raw_nonzero().get() != self.pid);
+            return Ok(u64::try_from(others.count()).unwrap_or(u64::MAX));
+        }
+        // No groups on this host, or the box is not in them: init can see for itself.
+        let doing = "count the processes of";
+        match self.ask(doing, Question::CountProcesses, &[])? {
+            (Reply::Count(count), _) => Ok(count),
+            (_, _) => Err(self.failed(doing, io::ErrorKind::InvalidData.into())),
+        }
+    }
+
+    fn group(&self) -> RwLockReadGuard<'_, BoxGroup> {
+        self.group
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Gives the box exactly these limits from now on; `None` lifts one. Returns those that this host does not grant.
+    ///
+    /// Memory that the box uses and cannot give back is not taken from it: such a limit is among those returned. What
+    /// [`unenforced`](Self::unenforced) tells is about the limits that the box was made with.
+    pub fn update_limits(&self, limits: &Limits) -> Result<Vec<Unenforced>> {
+        let mut group = self
+            .group
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let unenforced = group.update(limits);
+        unenforced
+            .map(<[Unenforced]>::to_vec)
+            .map_err(|source| EngineError::Cgroup { source })
     }
 
     fn order(&self, order: &Order, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
@@ -156,31 +195,49 @@ impl LinuxBox {
         Job::started(ours, &launch, &self.id)
     }
 
-    /// A descriptor of the box's root, for file operations that the kernel confines to it.
-    pub fn root(&self) -> Result<OwnedFd> {
-        let failed = |source| EngineError::Control {
-            doing: "open the root of",
-            id: self.id.clone(),
-            source,
-        };
-        // Held across question and answer: answers on one connection have no names.
-        let control = self
-            .control
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        wire::send(&*control, &Order::Root, &[]).map_err(failed)?;
-        match wire::receive_answer::<Answer>(&*control).map_err(failed)? {
-            Some((Answer::Root, mut descriptors)) => descriptors
-                .pop()
-                .ok_or_else(|| failed(io::ErrorKind::InvalidData.into())),
-            Some((Answer::Failed { errno }, _)) => Err(failed(io::Error::from_raw_os_error(errno))),
-            Some((Answer::Done | Answer::StepFailed { .. }, _)) => {
-                Err(failed(io::ErrorKind::InvalidData.into()))
-            }
+    /// Asks init and waits for the answer. Many threads may ask at once.
+    pub(crate) fn ask(
+        &self,
+        doing: &'static str,
+        question: Question,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(Reply, Vec<OwnedFd>)> {
+        let failed = |source| self.failed(doing, source);
+        let (ours, theirs) = wire::socket_pair().map_err(failed)?;
+        let mut sent = vec![theirs.as_fd()];
+        sent.extend_from_slice(descriptors);
+        self.order(&Order::Ask(question), &sent)?;
+        drop(sent);
+        drop(theirs);
+        match wire::receive_answer::<Reply>(&ours).map_err(failed)? {
+            Some((Reply::Failed { errno }, _)) => Err(failed(io::Error::from_raw_os_error(errno))),
+            Some(answer) => Ok(answer),
             None => Err(EngineError::NotRunning {
                 id: self.id.clone(),
             }),
         }
+    }
+
+    /// Asks for one descriptor.
+    pub(crate) fn ask_for(&self, doing: &'static str, question: Question) -> Result<OwnedFd> {
+        match self.ask(doing, question, &[])? {
+            (Reply::Descriptor, descriptors) => descriptors.into_iter().next(),
+            (_, _) => None,
+        }
+        .ok_or_else(|| self.failed(doing, io::ErrorKind::InvalidData.into()))
+    }
+
+    pub(crate) fn failed(&self, doing: &'static str, source: io::Error) -> EngineError {
+        EngineError::Control {
+            doing,
+            id: self.id.clone(),
+            source,
+        }
+    }
+
+    /// A descriptor of the box's root, for file operations that the kernel confines to it.
+    pub fn root(&self) -> Result<OwnedFd> {
+        self.ask_for("open the root of", Question::Root)
     }
 
     /// Lets other processes of the host connect at `path`, which only its owner can reach.
@@ -206,13 +263,13 @@ impl LinuxBox {
 
     /// Stops or continues every process of the box, where the host has a freezer.
     pub fn freeze(&self) -> Result<()> {
-        self.group
+        self.group()
             .freeze()
             .map_err(|source| EngineError::Cgroup { source })
     }
 
     pub fn thaw(&self) -> Result<()> {
-        self.group
+        self.group()
             .thaw()
             .map_err(|source| EngineError::Cgroup { source })
     }
@@ -224,7 +281,7 @@ impl LinuxBox {
         if asked.is_err() || !has_ended(&self.pidfd, STOP_PATIENCE) {
             end_process(&self.pidfd);
         }
-        self.group
+        self.group()
             .remove()
             .map_err(|source| EngineError::Cgroup { source })
     }

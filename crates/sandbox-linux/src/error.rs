@@ -33,6 +33,16 @@ pub enum EngineError {
         #[source]
         source: io::Error,
     },
+    /// No program in the box accepts connections there.
+    #[error("nothing listens on port {port} in box `{id}`")]
+    NothingListens { id: String, port: u16 },
+    /// Init keeps descriptors within bounds.
+    #[error("could not park `{name}` in box `{id}`: {reason}")]
+    CannotPark {
+        id: String,
+        name: String,
+        reason: String,
+    },
     /// The program does not exist inside the box.
     #[error("command `{program}` was not found in the box")]
     CommandNotFound { program: String },

@@ -119,6 +119,17 @@ impl Job {
         }
     }
 
+    /// A command that was started earlier, by whoever left its socket behind.
+    pub(crate) fn found_again(socket: OwnedFd, pid: i32, box_id: &str) -> Self {
+        Self {
+            socket,
+            pid,
+            terminal: None,
+            box_id: box_id.to_owned(),
+            exit: OnceLock::new(),
+        }
+    }
+
     /// The command's process id inside the box.
     pub fn pid(&self) -> i32 {
         self.pid
@@ -135,22 +146,23 @@ impl Job {
     }
 
     /// Waits for the end. A box that ends takes its commands along: [`Exit::Lost`].
+    ///
+    /// The word of the end stays in the socket, for every other copy of it: one that was parked too.
     pub fn wait(&self) -> Result<Exit> {
-        loop {
-            if let Some(exit) = self.exit.get() {
-                return Ok(*exit);
+        if let Some(exit) = self.exit.get() {
+            return Ok(*exit);
+        }
+        let failed = |source| EngineError::Control {
+            doing: "wait for a command in",
+            id: self.box_id.clone(),
+            source,
+        };
+        match wire::peek::<JobEvent>(&self.socket).map_err(failed)? {
+            Some(JobEvent::Exited(exit)) => Ok(*self.exit.get_or_init(|| exit)),
+            Some(JobEvent::Started { .. } | JobEvent::NotStarted { .. }) => {
+                Err(failed(io::ErrorKind::InvalidData.into()))
             }
-            let event =
-                wire::receive::<JobEvent>(&self.socket).map_err(|source| EngineError::Control {
-                    doing: "wait for a command in",
-                    id: self.box_id.clone(),
-                    source,
-                })?;
-            match event {
-                Some((JobEvent::Exited(exit), _)) => return Ok(*self.exit.get_or_init(|| exit)),
-                Some((JobEvent::Started { .. } | JobEvent::NotStarted { .. }, _)) => {}
-                None => return Ok(Exit::Lost),
-            }
+            None => Ok(Exit::Lost),
         }
     }
 
@@ -173,4 +185,15 @@ impl Job {
             }),
         }
     }
+}
+
+/// Gives a terminal another size, and tells the programs on it (SIGWINCH). `master` is the host's side.
+pub fn resize_terminal(master: BorrowedFd<'_>, size: TerminalSize) -> io::Result<()> {
+    let size = rustix::termios::Winsize {
+        ws_row: size.rows,
+        ws_col: size.columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    Ok(rustix::termios::tcsetwinsize(master, size)?)
 }

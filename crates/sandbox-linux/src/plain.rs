@@ -133,7 +133,7 @@ impl Running for PlainProcess {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         match (watched.status, reach) {
-            (Status::Taken, Reach::Group) => Ok(()),
+            (Status::Taken, Reach::Group | Reach::StartedSince { .. }) => Ok(()),
             (Status::Taken, Reach::Tree) => {
                 process_tree::signal_leftovers(&self.marker, signal);
                 Ok(())
@@ -144,6 +144,10 @@ impl Running for PlainProcess {
                     id: self.pid.to_string(),
                     source,
                 })
+            }
+            (Status::NotTaken, Reach::StartedSince { ticks }) => {
+                process_tree::signal_started_since(self.pid, ticks, signal);
+                Ok(())
             }
             (Status::NotTaken, Reach::Tree) => {
                 process_tree::signal(self.pid, &self.marker, signal);

@@ -127,9 +127,6 @@ fn receive_answer(id: &str, process: &NewProcess, steps: &[Step]) -> Result<()> 
                 None => set_up_failed(id, source),
             })
         }
-        Some((Answer::Root | Answer::Failed { .. }, _)) => {
-            Err(set_up_failed(id, io::ErrorKind::InvalidData.into()))
-        }
         None => Err(EngineError::NotRunning { id: id.to_owned() }),
     }
 }

@@ -50,12 +50,89 @@ fn signal_all(root: Option<i32>, marker: &str, signal: i32) {
     }
 }
 
+/// Signals the children of `root` that started at `ticks` or later, each with all that it started.
+///
+/// `root` is a shell that others use too: neither it nor its older children are meant, hence neither its session nor
+/// its marker tell anything. What is followed besides parent links are groups and sessions that a
+/// member leads. An orphan that is in neither is not found.
+pub(crate) fn signal_started_since(root: i32, ticks: u64, signal: i32) {
+    let mut done = HashSet::new();
+    for _ in 0..ROUNDS_MAX {
+        let all = scan();
+        let members = members_started_since(&all, root, ticks, &done);
+        let fresh: Vec<i32> = members
+            .into_iter()
+            .filter(|pid| done.insert(*pid))
+            .collect();
+        for pid in &fresh {
+            drop(sys::kill(*pid, signal));
+        }
+        if fresh.is_empty() || signal != libc::SIGKILL {
+            return;
+        }
+    }
+}
+
+fn members_started_since(
+    all: &[Relations],
+    root: i32,
+    ticks: u64,
+    known: &HashSet<i32>,
+) -> Vec<i32> {
+    let mut found = known.clone();
+    found.extend(
+        all.iter()
+            .filter(|process| process.parent == root && process.started_ticks >= ticks)
+            .map(|process| process.pid),
+    );
+    loop {
+        let before = found.len();
+        for process in all.iter().filter(|process| process.pid != root) {
+            if [process.parent, process.group, process.session]
+                .iter()
+                .any(|relative| found.contains(relative))
+            {
+                found.insert(process.pid);
+            }
+        }
+        if found.len() == before {
+            break;
+        }
+    }
+    all.iter()
+        .filter(|process| found.contains(&process.pid) && process.alive == Liveness::Running)
+        .map(|process| process.pid)
+        .collect()
+}
+
+/// The moment as the kernel writes it into `stat`: a process that starts from now on has this number or a higher one.
+///
+/// One that started in the same hundredth of a second has it too.
+pub fn ticks_now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let nanos_per_tick = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(now.tv_nsec).unwrap_or_default();
+    (seconds * 1_000_000_000 + nanos) / nanos_per_tick
+}
+
+/// Processes that this process sees, without itself and without the dead.
+pub(crate) fn count_others() -> u64 {
+    let alive = scan()
+        .iter()
+        .filter(|process| process.alive == Liveness::Running)
+        .count();
+    u64::try_from(alive).unwrap_or(u64::MAX)
+}
+
 /// What `/proc/PID/stat` tells about relations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Relations {
     pid: i32,
     parent: i32,
+    group: i32,
     session: i32,
+    started_ticks: u64,
     alive: Liveness,
 }
 
@@ -65,12 +142,17 @@ enum Liveness {
     Zombie,
 }
 
-fn members(root: Option<i32>, marker: &str) -> Vec<i32> {
+/// Everybody but ourselves.
+fn scan() -> Vec<Relations> {
     let own = std::process::id();
-    let all: Vec<Relations> = numeric_entries()
+    numeric_entries()
         .filter(|pid| u32::try_from(*pid) != Ok(own))
         .filter_map(|pid| parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?))
-        .collect();
+        .collect()
+}
+
+fn members(root: Option<i32>, marker: &str) -> Vec<i32> {
+    let all = scan();
     let mut found: HashSet<i32> = root.into_iter().collect();
     found.extend(
         all.iter()
@@ -113,7 +195,7 @@ fn numeric_entries() -> impl Iterator<Item = i32> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// Reads `pid (name) state ppid pgrp session …`; the name may hold anything, so it is skipped from the
+/// Reads `pid (name) state ppid pgrp session …`, and field 22; the name may hold anything, so it is skipped from the
 /// last parenthesis.
 fn parse_stat(stat: &[u8]) -> Option<Relations> {
     let pid = std::str::from_utf8(stat.split(|byte| *byte == b' ').next()?)
@@ -128,11 +210,15 @@ fn parse_stat(stat: &[u8]) -> Option<Relations> {
         _ => Liveness::Running,
     };
     let parent = fields.next()?.parse().ok()?;
-    let session = fields.nth(1)?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let session = fields.next()?.parse().ok()?;
+    let started_ticks = fields.nth(22 - 7)?.parse().ok()?;
     Some(Relations {
         pid,
         parent,
+        group,
         session,
+        started_ticks,
         alive,
     })
 }
@@ -161,13 +247,16 @@ mod tests {
 
     #[test]
     fn stat_is_read_past_a_hostile_name() {
-        let stat = b"42 (a) Z 1 (b c)) S 7 42 9 0 -1";
+        let numbers: Vec<String> = (4..30).map(|number| number.to_string()).collect();
+        let stat = format!("42 (a) Z 1 (b c)) S {}", numbers.join(" "));
         assert_eq!(
-            parse_stat(stat),
+            parse_stat(stat.as_bytes()),
             Some(Relations {
                 pid: 42,
-                parent: 7,
-                session: 9,
+                parent: 4,
+                group: 5,
+                session: 6,
+                started_ticks: 22,
                 alive: Liveness::Running
             })
         );
@@ -177,5 +266,58 @@ mod tests {
     fn a_cut_stat_is_no_process() {
         assert_eq!(parse_stat(b"42 (a"), None);
         assert_eq!(parse_stat(b""), None);
+    }
+
+    fn process(pid: i32, parent: i32, group: i32, started_ticks: u64) -> Relations {
+        Relations {
+            pid,
+            parent,
+            group,
+            session: 10,
+            started_ticks,
+            alive: Liveness::Running,
+        }
+    }
+
+    #[test]
+    fn only_what_started_since_is_meant() {
+        let shell = 10;
+        let mut led_away = process(25, 1, 25, 60);
+        led_away.session = 20;
+        let all = [
+            process(shell, 1, 10, 50),
+            // Older, with a child that is young.
+            process(11, shell, 11, 99),
+            process(12, 11, 11, 150),
+            // Young, with a child, an orphan of its group and one of its session.
+            process(20, shell, 20, 100),
+            process(21, 20, 20, 100),
+            process(24, 1, 20, 130),
+            led_away,
+            // Another command's.
+            process(30, 1, 30, 160),
+        ];
+        let mut found = members_started_since(&all, shell, 100, &HashSet::new());
+        found.sort_unstable();
+        assert_eq!(found, [20, 21, 24, 25]);
+        assert!(members_started_since(&all, shell, 101, &HashSet::new()).is_empty());
+    }
+
+    #[test]
+    fn a_process_starts_at_the_tick_that_is_now() {
+        let before = ticks_now();
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let after = ticks_now();
+        let pid = i32::try_from(child.id()).unwrap();
+        let started = crate::ProcessIdentity::of(pid).unwrap().start_ticks;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(
+            (before..=after).contains(&started),
+            "{before} {started} {after}"
+        );
     }
 }

@@ -19,8 +19,9 @@ pub(crate) enum Order {
     Listen,
     /// Start a command. Descriptors: job socket, then stdin, stdout and stderr unless it has a terminal.
     Start(Launch),
-    /// Send a descriptor of the box's root.
-    Root,
+    /// Answer a question. Descriptors: the socket on which the one [`Reply`] goes out, then those that
+    /// the question brings. An answer that comes too late is thus nobody else's.
+    Ask(Question),
     /// End every process of the box, and init with them.
     Stop,
 }
@@ -32,13 +33,65 @@ pub(crate) enum Then {
     Serve,
 }
 
-/// Init's answer to `Perform` and `Root`.
+/// Init's answer to `Perform`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Done,
     StepFailed { index: usize, errno: i32 },
+}
+
+/// Names that one box keeps.
+pub(crate) const PARKED_NAMES_MAX: usize = 1024;
+pub(crate) const PARKED_NAME_BYTES_MAX: usize = 128;
+pub(crate) const PARKED_NOTE_BYTES_MAX: usize = 4096;
+/// Descriptors under one name.
+pub(crate) const PARKED_DESCRIPTORS_MAX: usize = 8;
+
+/// What the host wants to have or to know.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Question {
+    /// A descriptor of the box's root.
     Root,
-    Failed { errno: i32 },
+    /// Keep the descriptors under a name, in place of what has it.
+    Park { name: String, note: Vec<u8> },
+    /// Copies of the descriptors that are kept under a name.
+    Fetch { name: String },
+    /// Forget a name; one that is not there is forgotten already.
+    Unpark { name: String },
+    /// The names in use that come after this one, as many as fit.
+    ParkedNames { after: Option<String> },
+    /// A socket that is being connected to this port of the box's loopback.
+    Connect { port: u16, loopback: Loopback },
+    /// A socket that listens on this port of the box's loopback.
+    Listen { port: u16 },
+    /// How many processes there are beside init.
+    CountProcesses,
+}
+
+/// Which of the two loopback addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Loopback {
+    V4,
+    V6,
+}
+
+/// Init's answer to a [`Question`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    Done,
+    /// Descriptor: what was asked for.
+    Descriptor,
+    /// Descriptors: those that are kept, in their order.
+    Parked {
+        note: Vec<u8>,
+    },
+    NotParked,
+    /// None are left when the list is empty.
+    Names(Vec<String>),
+    Count(u64),
+    Failed {
+        errno: i32,
+    },
 }
 
 /// A command to start in the box. Bytes, not text: nothing here must be UTF-8.
@@ -75,6 +128,9 @@ pub enum Reach {
     Group,
     /// The command and everything that it started, wherever it hides in the box.
     Tree,
+    /// Of a shell, the children that started at this moment ([`ticks_now`](crate::ticks_now)) or later, each with
+    /// everything that it started. Neither the shell itself nor its older children.
+    StartedSince { ticks: u64 },
 }
 
 /// What the host asks about one command.

@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Stored with every box that stays; a box of another version is stopped, not spoken to.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// Bodies above this go through a memory file. Well below the default socket buffer of 208 KiB.
 const PACKET_BYTES_MAX: usize = 32 * 1024;
@@ -106,12 +106,25 @@ fn send_packet(
 pub(crate) fn receive<M: DeserializeOwned>(
     socket: impl AsFd,
 ) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
+    receive_with(socket, RecvFlags::empty())
+}
+
+/// Reads a message and leaves it there, for whoever else has a copy of the socket.
+pub(crate) fn peek<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<M>> {
+    Ok(receive_with(socket, RecvFlags::PEEK)?.map(|(message, _)| message))
+}
+
+fn receive_with<M: DeserializeOwned>(
+    socket: impl AsFd,
+    flags: RecvFlags,
+) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
     let mut packet = vec![0_u8; PACKET_BYTES_MAX + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX + 1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         let mut parts = [IoSliceMut::new(&mut packet)];
-        match rustix::net::recvmsg(&socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+        let flags = flags | RecvFlags::CMSG_CLOEXEC;
+        match rustix::net::recvmsg(&socket, &mut parts, &mut ancillary, flags) {
             Ok(received) => break received,
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
@@ -212,6 +225,18 @@ mod tests {
         assert_eq!(error.raw_os_error(), Some(libc::E2BIG));
         send(&ours, &7_u8, &[]).unwrap();
         assert_eq!(receive::<u8>(&theirs).unwrap().unwrap().0, 7);
+    }
+
+    #[test]
+    fn a_message_that_was_looked_at_is_still_there() {
+        let (ours, theirs) = socket_pair().unwrap();
+        send(&ours, &7_u8, &[]).unwrap();
+        drop(ours);
+        for _ in 0..3 {
+            assert_eq!(peek::<u8>(&theirs).unwrap(), Some(7));
+        }
+        assert_eq!(receive::<u8>(&theirs).unwrap().unwrap().0, 7);
+        assert_eq!(peek::<u8>(&theirs).unwrap(), None);
     }
 
     #[test]

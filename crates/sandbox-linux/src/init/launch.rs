@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, Rlimit};
 
 use crate::protocol::{Launch, LaunchStage};
 use crate::sys;
@@ -28,7 +29,7 @@ pub(crate) struct LaunchError {
 }
 
 impl LaunchError {
-    fn at(stage: LaunchStage) -> impl Fn(io::Error) -> Self {
+    pub(crate) fn at(stage: LaunchStage) -> impl Fn(io::Error) -> Self {
         move |error| Self {
             stage,
             errno: error.raw_os_error().unwrap_or(libc::EIO),
@@ -40,11 +41,15 @@ impl LaunchError {
 ///
 /// The child borrows our memory until then (as `posix_spawn` does): nothing is copied, and it tells of
 /// a failure by writing it down.
-pub(crate) fn launch(order: &Launch, streams: &Streams) -> Result<i32, LaunchError> {
+pub(crate) fn launch(
+    order: &Launch,
+    streams: &Streams,
+    files: Option<Rlimit>,
+) -> Result<i32, LaunchError> {
     let program = Program::new(order).map_err(LaunchError::at(LaunchStage::Execute))?;
     let mut failure = None;
     let pid = sys::spawn_sharing_memory(|| {
-        failure = Some(become_command(order, streams, &program));
+        failure = Some(become_command(order, streams, &program, files));
     })
     .map_err(LaunchError::at(LaunchStage::Fork))?;
     match failure {
@@ -101,8 +106,13 @@ impl Program {
 }
 
 /// Runs in the child. Returns only if the program could not be executed.
-fn become_command(order: &Launch, streams: &Streams, program: &Program) -> LaunchError {
-    match prepare(order, streams, program) {
+fn become_command(
+    order: &Launch,
+    streams: &Streams,
+    program: &Program,
+    files: Option<Rlimit>,
+) -> LaunchError {
+    match prepare(order, streams, program, files) {
         Err(error) => error,
         Ok(()) => {
             let mut denied = false;
@@ -123,7 +133,12 @@ fn become_command(order: &Launch, streams: &Streams, program: &Program) -> Launc
     }
 }
 
-fn prepare(order: &Launch, streams: &Streams, program: &Program) -> Result<(), LaunchError> {
+fn prepare(
+    order: &Launch,
+    streams: &Streams,
+    program: &Program,
+    files: Option<Rlimit>,
+) -> Result<(), LaunchError> {
     let at = |stage| move |error: rustix::io::Errno| LaunchError::at(stage)(error.into());
     // Init blocks signals and handles none.
     sys::unblock_signals();
@@ -154,12 +169,14 @@ fn prepare(order: &Launch, streams: &Streams, program: &Program) -> Result<(), L
     rustix::stdio::dup2_stderr(stderr).map_err(at(LaunchStage::Streams))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     // A crashed program's memory belongs to nobody's disk.
-    let none = rustix::process::Rlimit {
+    let none = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
-    rustix::process::setrlimit(rustix::process::Resource::Core, none)
-        .map_err(at(LaunchStage::Identity))?;
+    rustix::process::setrlimit(Resource::Core, none).map_err(at(LaunchStage::Identity))?;
+    if let Some(files) = files {
+        rustix::process::setrlimit(Resource::Nofile, files).map_err(at(LaunchStage::Identity))?;
+    }
     // Root inside the box keeps nothing of init's capabilities either.
     sys::drop_all_capabilities().map_err(LaunchError::at(LaunchStage::Identity))?;
     rustix::process::chdir(program.cwd.as_c_str()).map_err(at(LaunchStage::WorkingDirectory))?;

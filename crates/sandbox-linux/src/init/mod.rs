@@ -6,6 +6,8 @@
 //!
 //! - `Waiting`: namespaces exist, nothing untrusted has run, init still has its creator's power.
 //! - `Locked down`: the last step dropped that power for good. From here on init only forks commands.
+//! - What the host parks here (`store`) is the memory of a server that may be restarted: the sockets of its
+//!   commands stay open, and so the commands stay alive.
 //! - When init exits the kernel kills every process of the box: there is no other way to clean up,
 //!   and none is needed.
 //!
@@ -13,13 +15,16 @@
 //! its control connections and nothing else; commands cannot reach its descriptors or its memory.
 
 mod launch;
+mod questions;
+mod store;
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{WaitOptions, WaitStatus};
+use rustix::process::{Resource, Rlimit, WaitOptions, WaitStatus};
 
+use crate::job::resize_terminal;
 use crate::kernel::RealKernel;
 use crate::process_tree;
 use crate::protocol::{
@@ -27,6 +32,7 @@ use crate::protocol::{
 };
 use crate::{sys, wire};
 use launch::{LaunchError, Streams, launch};
+use store::Store;
 
 pub(crate) use launch::display_name;
 
@@ -68,6 +74,9 @@ struct Init {
     held: Vec<OwnedFd>,
     signals: OwnedFd,
     jobs: Vec<Job>,
+    store: Store,
+    /// The limit that commands get; init's own is as high as it may be.
+    command_files: Option<Rlimit>,
 }
 
 /// Runs as PID 1 of the new namespaces until the box ends.
@@ -86,6 +95,7 @@ pub(crate) fn run(control: OwnedFd) -> ! {
     };
     // The only effect of a failure is a less telling process list.
     let _unnamed = rustix::thread::set_name(c"holm-init");
+    let (command_files, descriptors_max) = raise_descriptor_limit();
     let mut init = Init {
         kernel: RealKernel::default(),
         broken: false,
@@ -94,6 +104,8 @@ pub(crate) fn run(control: OwnedFd) -> ! {
         held: Vec::new(),
         signals,
         jobs: Vec::new(),
+        store: Store::new(descriptors_max),
+        command_files,
     };
     while init.turn() == Flow::GoOn {}
     sys::exit_now(0)
@@ -243,7 +255,7 @@ impl Init {
                 if failure.is_some() || then == Then::Serve {
                     self.kernel.release();
                 }
-                Some((failure.unwrap_or(Answer::Done), None))
+                Some(failure.unwrap_or(Answer::Done))
             }
             Order::Hold => {
                 self.held.extend(descriptors);
@@ -257,21 +269,15 @@ impl Init {
                 self.start(&order, descriptors);
                 None
             }
-            Order::Root => Some(match open_root() {
-                Ok(root) => (Answer::Root, Some(root)),
-                Err(error) => (
-                    Answer::Failed {
-                        errno: error.raw_os_error(),
-                    },
-                    None,
-                ),
-            }),
+            Order::Ask(question) => {
+                self.answer(question, descriptors);
+                None
+            }
             Order::Stop => return Flow::Stop,
         };
-        if let (Some((answer, descriptor)), Some(control)) = (answer, self.controls.get(index)) {
-            let descriptors: Vec<_> = descriptor.iter().map(AsFd::as_fd).collect();
+        if let (Some(answer), Some(control)) = (answer, self.controls.get(index)) {
             // A host that does not listen to the answer will close the connection too.
-            drop(wire::send(control, &answer, &descriptors));
+            drop(wire::send(control, &answer, &[]));
         }
         Flow::GoOn
     }
@@ -300,7 +306,7 @@ impl Init {
                 }),
             },
         };
-        let event = match streams.and_then(|streams| launch(order, &streams)) {
+        let event = match streams.and_then(|streams| launch(order, &streams, self.command_files)) {
             Ok(pid) => {
                 let copy = rustix::io::fcntl_dupfd_cloexec(&socket, 0).ok();
                 self.jobs.push(Job {
@@ -333,8 +339,11 @@ impl Init {
                 (Life::Running, Reach::Tree) => {
                     process_tree::signal(job.pid, &job.marker, signal);
                 }
-                // The group's number may be another's by now.
-                (Life::Ended, Reach::Group) => {}
+                (Life::Running, Reach::StartedSince { ticks }) => {
+                    process_tree::signal_started_since(job.pid, ticks, signal);
+                }
+                // The group's number may be another's by now, and its children are nobody's.
+                (Life::Ended, Reach::Group | Reach::StartedSince { .. }) => {}
                 (Life::Ended, Reach::Tree) => process_tree::signal_leftovers(&job.marker, signal),
             },
             Ok(None) | Err(_) => match (job.life, job.disconnect) {
@@ -358,12 +367,23 @@ fn exit_of(status: WaitStatus) -> Exit {
     }
 }
 
-fn open_root() -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open(
-        c"/",
-        rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
-        rustix::fs::Mode::empty(),
-    )
+/// Lets init hold as many descriptors as it may. Returns the limit as it was, which commands get back (programs
+/// that use `select` do not stand a higher one), and how many may be parked.
+fn raise_descriptor_limit() -> (Option<Rlimit>, usize) {
+    let before = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: before.maximum,
+        maximum: before.maximum,
+    };
+    let restore = rustix::process::setrlimit(Resource::Nofile, raised).is_ok();
+    let limit = if restore {
+        before.maximum
+    } else {
+        before.current
+    };
+    // The other half is for connections and commands.
+    let half = limit.and_then(|limit| usize::try_from(limit / 2).ok());
+    (restore.then_some(before), half.unwrap_or(usize::MAX))
 }
 
 fn open_terminal(size: crate::protocol::TerminalSize) -> Result<(OwnedFd, CString), LaunchError> {
@@ -376,12 +396,6 @@ fn open_terminal(size: crate::protocol::TerminalSize) -> Result<(OwnedFd, CStrin
     let master = rustix::pty::openpt(flags).map_err(failed)?;
     rustix::pty::unlockpt(&master).map_err(failed)?;
     let path = rustix::pty::ptsname(&master, Vec::new()).map_err(failed)?;
-    let size = rustix::termios::Winsize {
-        ws_row: size.rows,
-        ws_col: size.columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    rustix::termios::tcsetwinsize(&master, size).map_err(failed)?;
+    resize_terminal(master.as_fd(), size).map_err(LaunchError::at(LaunchStage::Terminal))?;
     Ok((master, path))
 }

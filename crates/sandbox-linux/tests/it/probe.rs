@@ -33,10 +33,13 @@ fn run() {
         "forbidden_calls" => calls::forbidden(),
         "type_into_terminal" => type_into_terminal(),
         "look_into_init" => look_into_init(),
+        "take_descriptors_of_init" => take_descriptors_of_init(),
         "signal_everyone" => signal_everyone(&argument),
         "connect_tcp" => tell("connect", TcpStream::connect(&argument)),
         "connect_unix" => tell("connect", UnixStream::connect(&argument)),
         "connect_abstract" => tell("connect", connect_abstract(&argument)),
+        "echo_tcp" => echo_tcp(&argument),
+        "deaf_tcp" => deaf_tcp(),
         "loopback" => loopback(),
         "bind_abstract" => tell("bind", bind_abstract(&argument)),
         "make_shared_memory" => shared_memory(libc::IPC_CREAT, libc::O_CREAT),
@@ -105,6 +108,24 @@ fn look_into_init() {
 }
 
 /// Tries to end init, the named process of the host, and everyone.
+/// Tries to copy what init has open, as a debugger would.
+fn take_descriptors_of_init() {
+    // SAFETY: pidfd_open takes no pointers.
+    let process = checked(unsafe { libc::syscall(libc::SYS_pidfd_open, 1, 0) });
+    let descriptor = process.as_ref().map_or(-1, |descriptor| *descriptor);
+    tell(
+        "pidfd_open",
+        process
+            .map(drop)
+            .and(Err::<(), _>(io::ErrorKind::Other.into())),
+    );
+    for number in 0..64 {
+        // SAFETY: pidfd_getfd takes no pointers.
+        let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, descriptor, number, 0) };
+        tell("pidfd_getfd", checked(taken));
+    }
+}
+
 fn signal_everyone(host_pid: &str) {
     let host_pid: i32 = host_pid.parse().unwrap();
     // Init passes on to all commands, this one included, what the box's user sends it.
@@ -143,6 +164,27 @@ fn fork_bomb() {
             tv_nsec: 1_000_000,
         };
         rustix::event::poll(&mut [], Some(&pause)).unwrap();
+    }
+}
+
+/// Says its port, and gives back what it is sent.
+fn echo_tcp(address: &str) {
+    let listener = TcpListener::bind(address).unwrap();
+    eprintln!("{}", listener.local_addr().unwrap().port());
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        let mut answer = stream.try_clone().unwrap();
+        io::copy(&mut stream, &mut answer).unwrap();
+    }
+}
+
+/// Says its port, and never accepts.
+fn deaf_tcp() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 1).unwrap();
+    eprintln!("{}", listener.local_addr().unwrap().port());
+    loop {
+        std::thread::park();
     }
 }
 

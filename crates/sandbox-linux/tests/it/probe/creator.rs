@@ -1,10 +1,11 @@
 //! A host process that makes a box and then waits to be killed.
 
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use holm_sandbox_linux::{Engine, EngineError, Lifetime, OnDisconnect};
 
-use crate::support::{command, run_in, spec, start_silent};
+use crate::support::{command, run_in, spec, start_piped, start_silent};
 
 /// Makes a box in the given folder, or says why not.
 pub(super) fn try_to_create(directory: &str) {
@@ -36,11 +37,11 @@ pub(super) fn run(argument: &str) {
     };
     let engine = Engine::start().unwrap();
     let mut spec = spec(&engine, Path::new(directory));
-    if *lifetime == "kept" {
+    if matches!(*lifetime, "kept" | "parked") {
         spec.lifetime = Lifetime::UntilStopped;
     }
     let inner = engine.create(&spec).unwrap();
-    if matches!(*lifetime, "kept" | "listening") {
+    if matches!(*lifetime, "kept" | "parked" | "listening") {
         inner.listen(&Path::new(directory).join("socket")).unwrap();
     }
     if *lifetime == "once" {
@@ -50,6 +51,15 @@ pub(super) fn run(argument: &str) {
         return;
     }
     let mut command = command(&["sh", "-c", script]);
+    if *lifetime == "parked" {
+        // Would be ended with this process, were it not parked.
+        let (job, stdout, stderr) = start_piped(&inner, &command);
+        job.park(&inner, "it", &[stdout.as_fd(), stderr.as_fd()])
+            .unwrap();
+        eprintln!("{} {}", inner.id(), inner.pid());
+        std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+        return;
+    }
     command.disconnect = OnDisconnect::Keep;
     let job = start_silent(&inner, &command).unwrap();
     eprintln!("{} {}", inner.id(), inner.pid());

@@ -13,14 +13,14 @@ use crate::support::{
 };
 
 /// A process of its own that has made a box.
-struct Creator {
+pub(super) struct Creator {
     process: Child,
     id: String,
     init: i32,
 }
 
 impl Creator {
-    fn start(directory: &std::path::Path, script: &str, lifetime: &str) -> Self {
+    pub(super) fn start(directory: &std::path::Path, script: &str, lifetime: &str) -> Self {
         let argument = format!("{}\n{script}\n{lifetime}", directory.display());
         let mut process = host_probe("creator", &argument)
             .stdin(Stdio::piped())
@@ -43,9 +43,28 @@ impl Creator {
         }
     }
 
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+    }
+
+    /// Connects to the box as another process would.
+    pub(super) fn attach(&self, engine: &Engine, directory: &std::path::Path) -> LinuxBox {
+        let process =
+            rustix::process::pidfd_open(Pid::from_raw(self.init).unwrap(), PidfdFlags::empty())
+                .unwrap();
+        // A host that grants no control groups has none to be found again.
+        let group = engine.hierarchy().open_existing(&self.id);
+        let group = group.or_else(|_| engine.hierarchy().create(&self.id, &Limits::default()));
+        LinuxBox::attach(
+            &self.id,
+            engine.power(),
+            &directory.join("socket"),
+            self.init,
+            process,
+            group.unwrap(),
+        )
+        .unwrap()
     }
 }
 
@@ -88,24 +107,7 @@ fn a_kept_box_outlives_its_creator_and_serves_another_process() {
     wait_until("its command goes on", || processes_with(&token).len() == 1);
 
     let engine = Engine::start().unwrap();
-    let attach = || {
-        let process =
-            rustix::process::pidfd_open(Pid::from_raw(creator.init).unwrap(), PidfdFlags::empty())
-                .unwrap();
-        // A host that grants no control groups has none to be found again.
-        let group = engine.hierarchy().open_existing(&creator.id);
-        let group = group.or_else(|_| engine.hierarchy().create(&creator.id, &Limits::default()));
-        let socket = directory.path().join("socket");
-        LinuxBox::attach(
-            &creator.id,
-            engine.power(),
-            &socket,
-            creator.init,
-            process,
-            group.unwrap(),
-        )
-        .unwrap()
-    };
+    let attach = || creator.attach(&engine, directory.path());
     let (one, two) = (attach(), attach());
     for inner in [&one, &two] {
         assert!(inner.is_running());

@@ -84,3 +84,31 @@ fn boxes_do_not_count_each_others_processes() {
     }
     drop(jobs);
 }
+
+#[test]
+fn limits_are_changed_while_the_box_runs() {
+    let sandbox = TestBox::with(probed);
+    let limits = |pids| Limits {
+        pids,
+        ..Limits::default()
+    };
+    let refused = sandbox.inner.update_limits(&limits(Some(12))).unwrap();
+    if !refused.is_empty() {
+        eprintln!("skipped: {refused:?}");
+        return;
+    }
+    let script = "for i in $(seq 30); do sleep 1000 & done; echo all";
+    let output = sandbox.sh(script);
+    assert_ne!(output.stdout, "all\n", "{output:?}");
+    assert!(
+        sandbox
+            .inner
+            .update_limits(&limits(None))
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(sandbox.sh(script).success(), "all\n");
+    // A limit that makes no sense changes nothing.
+    sandbox.inner.update_limits(&limits(Some(0))).unwrap_err();
+    assert_eq!(sandbox.sh("echo alive").success(), "alive\n");
+}

@@ -1,8 +1,8 @@
 //! Commands with a terminal of the box's own.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use holm_sandbox_linux::{Exit, Job, OnDisconnect, Streams, TerminalSize};
+use holm_sandbox_linux::{Exit, Job, OnDisconnect, Streams, TerminalSize, resize_terminal};
 
 use crate::support::{TestBox, command, probe_command, probed, read_until};
 
@@ -84,4 +84,21 @@ fn nothing_can_be_typed_into_the_terminal_from_inside() {
     assert_eq!(job.wait().unwrap(), Exit::Code(0), "{text}");
     assert!(text.contains("TIOCSTI: Operation not permitted"), "{text}");
     assert!(text.contains("TIOCSETD: Operation not permitted"), "{text}");
+}
+
+#[test]
+fn a_terminal_that_is_resized_tells_its_program() {
+    let sandbox = TestBox::new();
+    let script = "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.05; done";
+    let (job, terminal) = start(&sandbox, &command(&["sh", "-c", script]));
+    assert_eq!(read_until(&terminal, "ready\r\n"), "ready\r\n");
+    let size = TerminalSize {
+        rows: 50,
+        columns: 132,
+    };
+    resize_terminal(terminal.as_fd(), size).unwrap();
+    assert_eq!(read_until(&terminal, ""), "50 132\r\n");
+    assert_eq!(job.wait().unwrap(), Exit::Code(0));
+    let not_one = std::fs::File::open("/dev/null").unwrap();
+    resize_terminal(not_one.as_fd(), size).unwrap_err();
 }
