@@ -12,6 +12,7 @@ use rustix::process::Signal;
 
 use crate::cgroup::{BoxGroup, Limits, Unenforced, Usage};
 use crate::error::{EngineError, HostFileContext, Result};
+use crate::files::{ConfinedDir, Resolve};
 use crate::init::display_name;
 use crate::job::{Command, Job, Streams};
 use crate::power::Power;
@@ -238,6 +239,17 @@ impl LinuxBox {
     /// A descriptor of the box's root, for file operations that the kernel confines to it.
     pub fn root(&self) -> Result<OwnedFd> {
         self.ask_for("open the root of", Question::Root)
+    }
+
+    /// The box's files with the rights of the box's user, from its `/` on. For everything that is done on behalf of
+    /// somebody who may use the box and is not to have the host's power.
+    pub fn files(&self) -> Result<ConfinedDir> {
+        let user = self.power.box_user();
+        let root = ConfinedDir::new(self.root()?)
+            .map_err(|error| self.failed("open the root of", io::Error::other(error)))?;
+        Ok(root
+            .resolving(Resolve::InRoot)
+            .acting_as(user.uid, user.gid))
     }
 
     /// Lets other processes of the host connect at `path`, which only its owner can reach.

@@ -363,3 +363,42 @@ pub(crate) fn drop_all_capabilities() -> io::Result<()> {
     };
     Ok(rustix::thread::set_capabilities(None, none)?)
 }
+
+/// No user or group has this number: asking for it changes nothing and tells the present one.
+const NO_ID: u32 = u32::MAX;
+
+/// Whom the kernel takes the calling thread for when it uses files.
+pub(crate) fn file_access_uid() -> u32 {
+    exchange_file_access_id(libc::SYS_setfsuid, NO_ID)
+}
+
+pub(crate) fn file_access_gid() -> u32 {
+    exchange_file_access_id(libc::SYS_setfsgid, NO_ID)
+}
+
+/// Changes it for the calling thread alone; libc's own function would do that too, but cannot tell of a failure.
+pub(crate) fn set_file_access_uid(uid: u32) -> io::Result<()> {
+    exchange_file_access_id(libc::SYS_setfsuid, uid);
+    changed_to(uid, file_access_uid())
+}
+
+pub(crate) fn set_file_access_gid(gid: u32) -> io::Result<()> {
+    exchange_file_access_id(libc::SYS_setfsgid, gid);
+    changed_to(gid, file_access_gid())
+}
+
+fn changed_to(wanted: u32, found: u32) -> io::Result<()> {
+    if wanted == found {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EPERM))
+    }
+}
+
+/// Returns the id from before the call.
+fn exchange_file_access_id(call: libc::c_long, id: u32) -> u32 {
+    // SAFETY: both calls take a number and no pointer.
+    let before = unsafe { libc::syscall(call, id) };
+    // The kernel's own type for ids, returned as a 32 bit number.
+    u32::try_from(before & 0xffff_ffff).unwrap_or(NO_ID)
+}

@@ -35,6 +35,7 @@ impl ConfinedDir {
         path: &Path,
         limits: CopyLimits,
     ) -> Result<CopyReport, FilesError> {
+        self.refuse_two_identities(path)?;
         let source = openat(CWD, host_src, DIRECTORY, Mode::empty())
             .map_err(|errno| FilesError::from_errno("open", host_src, errno))?;
         let top = self.open_or_create_dirs(path)?;
@@ -61,6 +62,8 @@ impl BoxTree {
             name,
             shown,
             owner: self.owner,
+            // Such a copy is refused.
+            act_as: None,
         }
     }
 
@@ -109,7 +112,7 @@ impl Destination for BoxTree {
         let temporary_name = names::temporary_name();
         symlinkat(target, &self.descent, &temporary_name)
             .map_err(|errno| tree_error(shown, errno))?;
-        let temporary = Temporary::new(self.descent.as_fd(), temporary_name.clone());
+        let temporary = Temporary::new(self.descent.as_fd(), temporary_name.clone(), None);
         if let Some(owner) = self.owner {
             give_link(&self.descent, &temporary_name, owner)
                 .map_err(|errno| tree_error(shown, errno))?;

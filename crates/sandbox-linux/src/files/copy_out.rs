@@ -30,6 +30,7 @@ impl ConfinedDir {
         host_dest: &Path,
         limits: CopyLimits,
     ) -> Result<CopyReport, FilesError> {
+        self.refuse_two_identities(path)?;
         let source = self.open_directory(path, OFlags::RDONLY)?;
         let stage = Stage::create(host_dest)?;
         let mut host = HostTree {

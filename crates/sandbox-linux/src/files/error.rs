@@ -34,6 +34,9 @@ pub enum FilesError {
     /// Somebody kept renaming or filling the tree; every bounded retry was used up.
     #[error("`{}` kept changing while it was worked on", path.display())]
     Unsettled { path: PathBuf },
+    /// One side of the copy is the host's.
+    #[error("`{}` is worked on as another user: it cannot be copied from or to the host", path.display())]
+    TwoIdentities { path: PathBuf },
     #[error("the kernel has no openat2 (Linux 5.6 or newer is needed)")]
     KernelTooOld,
     #[error("could not read the content meant for `{}`", path.display())]

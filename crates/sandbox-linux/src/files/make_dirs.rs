@@ -15,6 +15,7 @@ const DIRECTORY_MODE: u32 = 0o755;
 impl ConfinedDir {
     /// Creates a directory and its missing parents with mode 0755. An existing one is left as it is.
     pub fn create_dir_all(&self, path: &Path) -> Result<(), FilesError> {
+        let _acting = self.act(path)?;
         self.open_or_create_dirs(path).map(drop)
     }
 
@@ -76,7 +77,7 @@ pub(super) fn make_directory(
     };
     // A box may swap in another directory that root once put there. Only one that is empty and still
     // ours is given away, so that such a swap gains it nothing.
-    let ours = fstat(&directory)?.st_uid == rustix::process::geteuid().as_raw();
+    let ours = fstat(&directory)?.st_uid == crate::sys::file_access_uid();
     if !ours || !is_empty(&directory)? {
         return Ok(());
     }

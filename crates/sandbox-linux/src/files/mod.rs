@@ -11,8 +11,9 @@
 //! - Walks (`descent`) use neither recursion nor a descriptor per level, and enter no other mount.
 //!
 //! A [`ConfinedDir`] confines *where* we look, not *whose* files are there: content that comes back is the box's
-//! word. Operations on one tree may run at the same time; each is atomic only as far as it says.
+//! word. For those who speak for the box's user, [`ConfinedDir::acting_as`] confines *what we may do* too. Operations on one tree may run at the same time; each is atomic only as far as it says.
 
+mod acting;
 mod copy;
 mod copy_in;
 mod copy_out;
@@ -28,6 +29,8 @@ mod write;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_acting;
+#[cfg(test)]
 mod tests_hostile;
 #[cfg(test)]
 mod tests_kernel;
@@ -38,6 +41,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
+
+use acting::{ActAs, Acting};
 
 pub use copy::{CopyLimits, CopyReport, SkipReason, Skipped};
 pub use error::FilesError;
@@ -51,6 +56,7 @@ pub struct ConfinedDir {
     fd: OwnedFd,
     resolve: Resolve,
     owner: Option<Owner>,
+    act_as: Option<ActAs>,
     filesystem_kind: u64,
 }
 
@@ -77,6 +83,7 @@ impl ConfinedDir {
             fd,
             resolve: Resolve::default(),
             owner: None,
+            act_as: None,
             filesystem_kind,
         })
     }
@@ -108,6 +115,33 @@ impl ConfinedDir {
         }
     }
 
+    /// Does everything with the rights of these ids and of no group else, so that permissions mean what they mean to the
+    /// box's user. What is made belongs to them by nature. For root only; others have no more rights than their boxes.
+    ///
+    /// Each operation changes the calling thread's identity for file access and changes it back before it returns.
+    /// Copies from and to the host, which would have two identities, are refused.
+    #[must_use]
+    pub fn acting_as(self, uid: u32, gid: u32) -> Self {
+        Self {
+            act_as: ActAs::new(uid, gid),
+            ..self
+        }
+    }
+
+    /// Whoever works below this directory holds this meanwhile.
+    fn act(&self, path: &Path) -> Result<Option<Acting>, FilesError> {
+        acting::begin(self.act_as, path)
+    }
+
+    fn refuse_two_identities(&self, path: &Path) -> Result<(), FilesError> {
+        match self.act_as {
+            None => Ok(()),
+            Some(_) => Err(FilesError::TwoIdentities {
+                path: path.to_path_buf(),
+            }),
+        }
+    }
+
     /// A second handle on the same directory, with the same choices.
     pub fn try_clone(&self) -> Result<Self, FilesError> {
         let fd = self
@@ -119,6 +153,7 @@ impl ConfinedDir {
 
     /// Narrows to a directory below. The handle stays with that directory when it is renamed.
     pub fn subdir(&self, path: &Path) -> Result<Self, FilesError> {
+        let _acting = self.act(path)?;
         let fd = self.open_directory(path, OFlags::PATH)?;
         let filesystem_kind = resolve::filesystem_kind(&fd)
             .map_err(|errno| FilesError::from_errno("find the file system of", path, errno))?;

@@ -48,6 +48,7 @@ pub struct Entry {
 impl ConfinedDir {
     /// The whole content of a regular file of at most `bytes_max` bytes.
     pub fn read(&self, path: &Path, bytes_max: u64) -> Result<Vec<u8>, FilesError> {
+        let _acting = self.act(path)?;
         let (file, found) = self.open_regular(path)?;
         let too_large = || FilesError::TooLarge {
             path: path.to_path_buf(),
@@ -71,6 +72,7 @@ impl ConfinedDir {
 
     /// A regular file to stream from. How much is read is the caller's to bound.
     pub fn open_read(&self, path: &Path) -> Result<File, FilesError> {
+        let _acting = self.act(path)?;
         Ok(self.open_regular(path)?.0)
     }
 
@@ -99,6 +101,7 @@ impl ConfinedDir {
     }
 
     fn describe(&self, path: &Path, flags: OFlags) -> Result<Metadata, FilesError> {
+        let _acting = self.act(path)?;
         let fd = resolve::open_confined(self.as_fd(), self.resolve, path, flags)?;
         let found = fstat(&fd).map_err(|errno| FilesError::from_errno("inspect", path, errno))?;
         Ok(metadata_of(&found))
@@ -106,6 +109,7 @@ impl ConfinedDir {
 
     /// Where a symlink points, uninterpreted.
     pub fn read_link(&self, path: &Path) -> Result<PathBuf, FilesError> {
+        let _acting = self.act(path)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
         let fd = resolve::open_confined(self.as_fd(), self.resolve, path, flags)?;
         let target = rustix::fs::readlinkat(&fd, "", Vec::new())
@@ -115,6 +119,7 @@ impl ConfinedDir {
 
     /// The entries of a directory, sorted by the bytes of their names.
     pub fn list(&self, path: &Path) -> Result<Vec<Entry>, FilesError> {
+        let _acting = self.act(path)?;
         let fd = self.open_directory(path, OFlags::RDONLY)?;
         let failed = |errno| FilesError::from_errno("list", path, errno);
         let mut entries = Vec::new();

@@ -20,6 +20,7 @@ const REFILLS_MAX: u32 = 4_096;
 impl ConfinedDir {
     /// Removes one file, link, FIFO, socket or device node. A directory is [`FilesError::IsADirectory`].
     pub fn delete_file(&self, path: &Path) -> Result<(), FilesError> {
+        let _acting = self.act(path)?;
         let (parent, name) = names::split(path)?;
         let parent = self.open_parent(parent, path)?;
         unlinkat(&parent, name, AtFlags::empty()).map_err(|errno| match errno {
@@ -35,6 +36,7 @@ impl ConfinedDir {
     /// Links are removed, not followed; mounts are not entered and make it fail. What was removed
     /// before a failure stays removed.
     pub fn remove_tree(&self, path: &Path) -> Result<(), FilesError> {
+        let _acting = self.act(path)?;
         let (parent, name) = names::split(path)?;
         let parent = self.open_parent(parent, path)?;
         remove_entry(parent.as_fd(), name, path)

@@ -10,6 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::acting::{ActAs, Acting, begin};
 use super::{ConfinedDir, FilesError, Owner, kind_of, names};
 
 /// The mode of a file that was not there before.
@@ -77,14 +78,17 @@ impl ConfinedDir {
         options: WriteOptions,
     ) -> Result<u64, FilesError> {
         let (parent, name) = names::split(path)?;
-        let directory = self
-            .open_or_create_dirs(parent)
-            .map_err(|error| error.naming(path))?;
+        let directory = {
+            let _acting = self.act(path)?;
+            self.open_or_create_dirs(parent)
+                .map_err(|error| error.naming(path))?
+        };
         let target = Target {
             directory: directory.as_fd(),
             name,
             shown: path,
             owner: self.owner,
+            act_as: self.act_as,
         };
         target.replace(content, options)
     }
@@ -97,6 +101,8 @@ pub(super) struct Target<'a> {
     /// The path for error messages.
     pub(super) shown: &'a Path,
     pub(super) owner: Option<Owner>,
+    /// Whose rights count, in every step but the reading of the content.
+    pub(super) act_as: Option<ActAs>,
 }
 
 impl Target<'_> {
@@ -105,14 +111,24 @@ impl Target<'_> {
         content: &mut dyn Read,
         options: WriteOptions,
     ) -> Result<u64, FilesError> {
-        let mode = self.wanted_mode(options.permissions)?;
-        let (mut file, temporary) = self.create_temporary()?;
-        let bytes = self.fill(&mut file, content, options, mode)?;
+        let (mode, mut file, temporary) = {
+            let _acting = self.act()?;
+            let mode = self.wanted_mode(options.permissions)?;
+            let (file, temporary) = self.create_temporary()?;
+            (mode, file, temporary)
+        };
+        let bytes = self.copy(&mut file, content, options.bytes_max)?;
+        let _acting = self.act()?;
+        self.finish(&file, options, mode)?;
         temporary.rename_to(self)?;
         if options.durability == Durability::Synced {
             self.sync_directory()?;
         }
         Ok(bytes)
+    }
+
+    fn act(&self) -> Result<Option<Acting>, FilesError> {
+        begin(self.act_as, self.shown)
     }
 
     fn failed(&self, operation: &'static str, errno: Errno) -> FilesError {
@@ -156,7 +172,7 @@ impl Target<'_> {
             let name = names::temporary_name();
             match openat(self.directory, &name, flags, Mode::from_raw_mode(0o600)) {
                 Ok(fd) => {
-                    let temporary = Temporary::new(self.directory, name);
+                    let temporary = Temporary::new(self.directory, name, self.act_as);
                     return Ok((File::from(fd), temporary));
                 }
                 Err(Errno::EXIST) => {}
@@ -168,26 +184,19 @@ impl Target<'_> {
         })
     }
 
-    fn fill(
-        &self,
-        file: &mut File,
-        content: &mut dyn Read,
-        options: WriteOptions,
-        mode: u32,
-    ) -> Result<u64, FilesError> {
-        let bytes = self.copy(file, content, options.bytes_max)?;
+    fn finish(&self, file: &File, options: WriteOptions, mode: u32) -> Result<(), FilesError> {
         // Owner first: changing it would clear bits of the mode.
         if let Some(owner) = self.owner {
-            fchown(&*file, Some(owner.uid), Some(owner.gid))
+            fchown(file, Some(owner.uid), Some(owner.gid))
                 .map_err(|errno| self.failed("change the owner of", errno))?;
         }
-        fchmod(&*file, Mode::from_raw_mode(mode))
+        fchmod(file, Mode::from_raw_mode(mode))
             .map_err(|errno| self.failed("change the mode of", errno))?;
         if options.durability == Durability::Synced {
             file.sync_all()
                 .map_err(|source| FilesError::from_io("sync", self.shown, source))?;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     fn copy(
@@ -217,6 +226,7 @@ impl Target<'_> {
                     bytes_max,
                 });
             }
+            let _acting = self.act()?;
             file.write_all(buffer.get(..length).unwrap_or_default())
                 .map_err(|source| FilesError::from_io("write", self.shown, source))?;
         }
@@ -234,13 +244,15 @@ impl Target<'_> {
 pub(super) struct Temporary<'a> {
     directory: BorrowedFd<'a>,
     name: Option<PathBuf>,
+    act_as: Option<ActAs>,
 }
 
 impl<'a> Temporary<'a> {
-    pub(super) fn new(directory: BorrowedFd<'a>, name: PathBuf) -> Self {
+    pub(super) fn new(directory: BorrowedFd<'a>, name: PathBuf, act_as: Option<ActAs>) -> Self {
         Self {
             directory,
             name: Some(name),
+            act_as,
         }
     }
 
@@ -268,6 +280,9 @@ impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
             // The failure that brought us here is the one to report.
+            let Ok(_acting) = begin(self.act_as, name) else {
+                return;
+            };
             let _ = unlinkat(self.directory, name, AtFlags::empty());
         }
     }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use holm_sandbox_linux::files::{FilesError, WriteOptions};
 use holm_sandbox_linux::{
     Access, EngineError, Exit, HOST_ID_BASE, Limits, MountSpec, Network, Owners,
 };
@@ -203,4 +204,53 @@ fn a_memory_eater_is_ended_and_the_box_survives() {
     );
     wait_until("it is gone", || processes_with(&token).is_empty());
     assert_eq!(sandbox.sh("echo alive").success(), "alive\n");
+}
+
+#[test]
+fn the_files_of_a_box_are_used_with_its_users_rights() {
+    if !root() {
+        return;
+    }
+    let secret = token();
+    let planted = Planted(Path::new("/etc").join(&secret));
+    fs::write(&planted.0, &secret).unwrap();
+    fs::set_permissions(&planted.0, fs::Permissions::from_mode(0o600)).unwrap();
+    let sandbox = TestBox::new();
+    let files = sandbox.inner.files().unwrap();
+    let denied = |outcome: Result<(), FilesError>| match outcome {
+        Err(FilesError::Io { source, .. }) => assert!(
+            [
+                std::io::ErrorKind::PermissionDenied,
+                std::io::ErrorKind::ReadOnlyFilesystem
+            ]
+            .contains(&source.kind()),
+            "{source}"
+        ),
+        other => panic!("{other:?}"),
+    };
+    // Seen, as in the box, and not read.
+    files.metadata(&planted.0).unwrap();
+    denied(files.read(&planted.0, 100).map(drop));
+    // By a link of the box's making too.
+    sandbox
+        .sh(&format!("ln -s /etc/{secret} ~/innocent"))
+        .success();
+    denied(files.read(Path::new("/home/holm/innocent"), 100).map(drop));
+    let options = WriteOptions::default();
+    denied(files.write_atomic(Path::new("/usr/bin/sh"), b"x", options));
+    denied(files.write_atomic(Path::new("/new"), b"x", options));
+    denied(files.write_atomic(Path::new("/etc/new"), b"x", options));
+    // What the user may do is done as the user would.
+    let mine = Path::new("/home/holm/made/file");
+    files.write_atomic(mine, b"mine\n", options).unwrap();
+    assert_eq!(
+        sandbox
+            .sh("stat -c %U ~/made ~/made/file; cat ~/made/file; rm -r ~/made")
+            .success(),
+        "holm\nholm\nmine\n"
+    );
+    files
+        .write_atomic(Path::new("/tmp/file"), b"", options)
+        .unwrap();
+    assert_eq!(sandbox.sh("stat -c %u /tmp/file").success(), "1000\n");
 }
