@@ -1,7 +1,7 @@
 //! A running box, as the host holds it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Mutex, RwLock, RwLockReadGuard};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use crate::job::{Command, Job, Streams};
 use crate::power::Power;
 use crate::protocol::{Order, Question, Reply};
 use crate::spawner::NewProcess;
+use crate::step::Owner;
 use crate::wire;
 
 /// How long init may take to end after it was told to; then it is killed, which cannot fail.
@@ -241,10 +242,9 @@ impl LinuxBox {
         self.ask_for("open the root of", Question::Root)
     }
 
-    /// The box's files with the rights of the box's user, from its `/` on. For everything that is done on behalf of
-    /// somebody who may use the box and is not to have the host's power.
-    pub fn files(&self) -> Result<ConfinedDir> {
-        let user = self.power.box_user();
+    /// The box's files with the rights of one of its users (by the ids on the host), from its `/` on. For everything
+    /// that is done on behalf of somebody who may use the box and is not to have the host's power.
+    pub fn files(&self, user: Owner) -> Result<ConfinedDir> {
         let root = ConfinedDir::new(self.root()?)
             .map_err(|error| self.failed("open the root of", io::Error::other(error)))?;
         Ok(root
@@ -266,11 +266,6 @@ impl LinuxBox {
     /// Whether init still runs.
     pub fn is_running(&self) -> bool {
         !has_ended(&self.pidfd, Duration::ZERO)
-    }
-
-    /// Becomes readable when the box has ended.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
     }
 
     /// Stops or continues every process of the box, where the host has a freezer.
@@ -296,6 +291,19 @@ impl LinuxBox {
         self.group()
             .remove()
             .map_err(|source| EngineError::Cgroup { source })
+    }
+}
+
+/// Becomes readable when the box has ended.
+impl AsFd for LinuxBox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+impl AsRawFd for LinuxBox {
+    fn as_raw_fd(&self) -> RawFd {
+        self.pidfd.as_raw_fd()
     }
 }
 
@@ -325,7 +333,6 @@ fn with_address<T>(
     path: &Path,
     use_address: impl FnOnce(&SocketAddrUnix) -> io::Result<T>,
 ) -> io::Result<T> {
-    use std::os::fd::AsRawFd;
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };

@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 
+use crate::boxes::end_process;
+
 /// A process that can be found again, and told from a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
@@ -28,6 +30,13 @@ impl ProcessIdentity {
             rustix::process::pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
         // Compared after the descriptor was taken, so that it cannot be another process's.
         (Self::of(self.pid) == Some(self)).then_some(process)
+    }
+
+    /// Kills it, if that very process still runs, and waits until the kernel is done with it.
+    pub fn kill(self) {
+        if let Some(process) = self.open() {
+            end_process(&process);
+        }
     }
 }
 

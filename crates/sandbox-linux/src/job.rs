@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -140,11 +140,6 @@ impl Job {
         self.terminal.take()
     }
 
-    /// Becomes readable when the command has ended.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
     /// Waits for the end. A box that ends takes its commands along: [`Exit::Lost`].
     ///
     /// The word of the end stays in the socket, for every other copy of it: one that was parked too.
@@ -196,4 +191,17 @@ pub fn resize_terminal(master: BorrowedFd<'_>, size: TerminalSize) -> io::Result
         ws_ypixel: 0,
     };
     Ok(rustix::termios::tcsetwinsize(master, size)?)
+}
+
+/// Becomes readable when the command has ended.
+impl AsFd for Job {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for Job {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
 }

@@ -41,7 +41,9 @@ pub(crate) fn engine_error(error: EngineError) -> SandboxError {
             source: error.into(),
         },
         EngineError::Spawner { .. }
+        | EngineError::CannotPark { .. }
         | EngineError::Control { .. }
+        | EngineError::NothingListens { .. }
         | EngineError::Launch { .. }
         | EngineError::HostFile { .. }
         | EngineError::Seccomp { .. }
@@ -86,6 +88,7 @@ pub(crate) fn files_error(error: FilesError, base: &Path) -> SandboxError {
         FilesError::TooManyEntries { .. }
         | FilesError::Unsettled { .. }
         | FilesError::KernelTooOld
+        | FilesError::TwoIdentities { .. }
         | FilesError::ReadSource { .. } => SandboxError::Backend {
             doing: "work on the sandbox's files".into(),
             hint: None,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use holm_sandbox_linux::files::{FilesError, WriteOptions};
 use holm_sandbox_linux::{
-    Access, EngineError, Exit, HOST_ID_BASE, Limits, MountSpec, Network, Owners,
+    Access, EngineError, Exit, HOST_ID_BASE, IdRange, Limits, MountSpec, Network, Owners, Power,
 };
 
 use crate::support::{TestBox, TestFolder, is_root, probed, processes_with, token, wait_until};
@@ -216,7 +216,8 @@ fn the_files_of_a_box_are_used_with_its_users_rights() {
     fs::write(&planted.0, &secret).unwrap();
     fs::set_permissions(&planted.0, fs::Permissions::from_mode(0o600)).unwrap();
     let sandbox = TestBox::new();
-    let files = sandbox.inner.files().unwrap();
+    let user = Power::Root.box_user(IdRange::FIRST);
+    let files = sandbox.inner.files(user).unwrap();
     let denied = |outcome: Result<(), FilesError>| match outcome {
         Err(FilesError::Io { source, .. }) => assert!(
             [

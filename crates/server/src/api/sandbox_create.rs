@@ -1,0 +1,255 @@
+//! A request for a new sandbox, checked: what Daytona refuses is refused with its words.
+
+use std::collections::BTreeMap;
+
+use holm_daytona_wire::Hidden;
+use holm_daytona_wire::sandbox::{CreateSandbox, SandboxState};
+
+use crate::clock::{Millis, minutes_after};
+use crate::error::{ApiError, Result};
+use crate::keys::random_token;
+use crate::records::{
+    Foundation, Intervals, NetworkSettings, SandboxRecord, SnapshotRecord, VolumeMount,
+};
+
+/// Made from when no snapshot is named.
+pub(crate) const DEFAULT_SNAPSHOT: &str = "daytona-small";
+pub(crate) const DEFAULT_USER: &str = "daytona";
+pub(crate) const TARGET: &str = "local";
+
+const STOP_MINUTES_DEFAULT: i32 = 15;
+const ARCHIVE_MINUTES_DEFAULT: i32 = 7 * 24 * 60;
+const ARCHIVE_MINUTES_MAX: i32 = 30 * 24 * 60;
+const NEVER_DELETED: i32 = -1;
+const NAME_LENGTH_MAX: usize = 255;
+const LABELS_MAX: usize = 256;
+
+/// Where no volume may be mounted, with everything below.
+const SYSTEM_FOLDERS: [&str; 14] = [
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root",
+    "/run", "/sbin", "/sys", "/usr",
+];
+
+/// Who asks, and when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) organization: &'a str,
+    pub(crate) now: Millis,
+}
+
+/// The record of a sandbox that is about to be made from a snapshot.
+pub(crate) fn record(
+    request: &CreateSandbox,
+    snapshot: &SnapshotRecord,
+    asked: Asked<'_>,
+) -> Result<SandboxRecord> {
+    refuse_what_we_do_not_have(request)?;
+    let id = uuid::Uuid::new_v4().to_string();
+    let name = match request.name.as_deref() {
+        None | Some("") => id.clone(),
+        Some(name) => checked_name(name)?,
+    };
+    if request.labels.len() > LABELS_MAX {
+        return Err(ApiError::bad_request(format!(
+            "a sandbox has at most {LABELS_MAX} labels"
+        )));
+    }
+    check_environment(&request.env)?;
+    Ok(SandboxRecord {
+        id,
+        organization: asked.organization.to_owned(),
+        name,
+        user: checked_user(request.user.as_deref(), &snapshot.foundation)?,
+        env: request.env.clone(),
+        labels: request.labels.clone(),
+        public: request.public.unwrap_or(false),
+        network: network(request),
+        target: request.target.clone().unwrap_or_else(|| TARGET.to_owned()),
+        resources: snapshot.resources,
+        snapshot: Some(snapshot.name.clone()),
+        foundation: snapshot.foundation.clone(),
+        layers: snapshot.layers.clone(),
+        state: SandboxState::Creating,
+        error_reason: None,
+        intervals: intervals(request)?,
+        destroy_at: request
+            .ttl_minutes
+            .filter(|minutes| *minutes > 0)
+            .map(|minutes| minutes_after(asked.now, minutes.into())),
+        volumes: volumes(request)?,
+        secrets: request
+            .secrets
+            .iter()
+            .flatten()
+            .map(|(name, secret)| (name.clone(), secret.clone()))
+            .collect(),
+        created_at: asked.now,
+        updated_at: asked.now,
+        last_activity_at: asked.now,
+        auth_token: Hidden::new(random_token()),
+        signing_key: Hidden::new(random_token()),
+        linked_sandbox: None,
+        dockerfile: None,
+        running: None,
+    })
+}
+
+fn refuse_what_we_do_not_have(request: &CreateSandbox) -> Result<()> {
+    if request.gpu.is_some_and(|gpu| gpu > 0) {
+        return Err(ApiError::bad_request(
+            "GPUs are not available on this server",
+        ));
+    }
+    if request.kvm == Some(true) {
+        return Err(ApiError::bad_request(
+            "virtual machines are not available on this server: leave `kvm` out",
+        ));
+    }
+    if request.linked_sandbox.is_some() {
+        return Err(ApiError::not_implemented(
+            "linked sandboxes are not available on this server: share a volume instead",
+        ));
+    }
+    Ok(())
+}
+
+/// A name that can stand in an address.
+pub(crate) fn checked_name(name: &str) -> Result<String> {
+    let is_fine = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    if name.len() > NAME_LENGTH_MAX || !name.chars().all(is_fine) {
+        return Err(ApiError::bad_request(format!(
+            "a name has at most {NAME_LENGTH_MAX} letters, digits, dots, underscores and hyphens"
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+fn checked_user(user: Option<&str>, foundation: &Foundation) -> Result<String> {
+    match (user, foundation) {
+        (None | Some("" | DEFAULT_USER), _) => Ok(DEFAULT_USER.to_owned()),
+        (Some(user), Foundation::Host) => Err(ApiError::bad_request(format!(
+            "this snapshot has no user `{user}`, only `{DEFAULT_USER}`: use a snapshot with a root of its own"
+        ))),
+        (Some(user), Foundation::Image { .. }) => Ok(user.to_owned()),
+    }
+}
+
+pub(crate) fn check_environment(environment: &BTreeMap<String, String>) -> Result<()> {
+    for (name, value) in environment {
+        if !is_variable_name(name) {
+            return Err(ApiError::bad_request(format!(
+                "invalid environment variable name: '{name}'"
+            )));
+        }
+        if value.contains('\0') {
+            return Err(ApiError::bad_request(format!(
+                "the value of the environment variable '{name}' holds a NUL"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// `[A-Za-z_][A-Za-z0-9_]*`.
+pub(crate) fn is_variable_name(name: &str) -> bool {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    name.chars().all(is_word)
+        && name
+            .chars()
+            .next()
+            .is_some_and(|first| !first.is_ascii_digit())
+}
+
+fn network(request: &CreateSandbox) -> NetworkSettings {
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    NetworkSettings {
+        block_all: request.network_block_all.unwrap_or(false),
+        allow_list: given(&request.network_allow_list),
+        domain_allow_list: given(&request.domain_allow_list),
+    }
+}
+
+fn intervals(request: &CreateSandbox) -> Result<Intervals> {
+    Ok(Intervals {
+        stop: stop_interval(request.auto_stop_interval.unwrap_or(STOP_MINUTES_DEFAULT))?,
+        pause: stop_interval(request.auto_pause_interval.unwrap_or(0))?,
+        archive: archive_interval(
+            request
+                .auto_archive_interval
+                .unwrap_or(ARCHIVE_MINUTES_DEFAULT),
+        )?,
+        delete: request.auto_delete_interval.unwrap_or(NEVER_DELETED),
+    })
+}
+
+pub(crate) fn stop_interval(minutes: i32) -> Result<i32> {
+    if minutes < 0 {
+        return Err(ApiError::bad_request(
+            "Auto-stop interval must be non-negative",
+        ));
+    }
+    Ok(minutes)
+}
+
+/// Zero means the longest.
+pub(crate) fn archive_interval(minutes: i32) -> Result<i32> {
+    match minutes {
+        0 => Ok(ARCHIVE_MINUTES_MAX),
+        1..=ARCHIVE_MINUTES_MAX => Ok(minutes),
+        _ => Err(ApiError::bad_request(format!(
+            "Auto-archive interval must be between 0 and {ARCHIVE_MINUTES_MAX} minutes"
+        ))),
+    }
+}
+
+fn volumes(request: &CreateSandbox) -> Result<Vec<VolumeMount>> {
+    let check = |volume: &holm_daytona_wire::sandbox::SandboxVolume| {
+        check_mount_path(&volume.mount_path)?;
+        if let Some(subpath) = &volume.subpath
+            && !is_plain_relative(subpath)
+        {
+            return Err(ApiError::bad_request(format!(
+                "Invalid subpath `{subpath}`: it has to be relative and without `..`"
+            )));
+        }
+        Ok(VolumeMount {
+            volume_id: volume.volume_id.clone(),
+            mount_path: volume.mount_path.trim_end_matches('/').to_owned(),
+            subpath: volume.subpath.clone().filter(|subpath| !subpath.is_empty()),
+        })
+    };
+    request.volumes.iter().map(check).collect()
+}
+
+fn check_mount_path(path: &str) -> Result<()> {
+    let refused = |why: &str| {
+        Err(ApiError::bad_request(format!(
+            "Invalid mount path `{path}`: {why}"
+        )))
+    };
+    if !path.starts_with('/') {
+        return refused("it has to be absolute");
+    }
+    if path.trim_end_matches('/').is_empty() {
+        return refused("it cannot be the root");
+    }
+    if path.contains("//") || !is_plain_relative(path.trim_start_matches('/')) {
+        return refused("it holds `.`, `..` or an empty part");
+    }
+    let is_below = |folder: &&&str| {
+        path.strip_prefix(**folder)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if let Some(folder) = SYSTEM_FOLDERS.iter().find(is_below) {
+        return refused(&format!("`{folder}` belongs to the system"));
+    }
+    Ok(())
+}
+
+/// Relative, without parts that lead elsewhere.
+fn is_plain_relative(path: &str) -> bool {
+    let parts = path.trim_end_matches('/').split('/');
+    !path.starts_with('/')
+        && !path.contains('\0')
+        && parts.into_iter().all(|part| !matches!(part, "." | ".."))
+}

@@ -1,0 +1,41 @@
+//! All routes of the server, with what every request passes through.
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::{Next, from_fn};
+
+use crate::error::{ApiError, Plane, render};
+use crate::state::AppState;
+use crate::{api, toolbox};
+
+/// The whole server as a service.
+pub(crate) fn app(state: AppState) -> Router {
+    let json_bytes_max = state.config.limits.json_bytes_max;
+    let unknown = |request: Request| async move {
+        ApiError::not_found(format!(
+            "Cannot {} {}",
+            request.method(),
+            request.uri().path()
+        ))
+    };
+    let control = api::router()
+        .fallback(unknown)
+        .layer(from_fn(|request: Request, next: Next| {
+            render(Plane::Control, request, next)
+        }));
+    let inside = || {
+        toolbox::router()
+            .fallback(unknown)
+            .layer(from_fn(|request: Request, next: Next| {
+                render(Plane::Toolbox, request, next)
+            }))
+    };
+    Router::new()
+        // SDKs before 0.125 find the toolbox below the control plane.
+        .nest("/api/toolbox/{sandbox}/toolbox", inside())
+        .nest("/api", control)
+        .nest("/toolbox/{sandbox}", inside())
+        .merge(api::health::router())
+        .layer(DefaultBodyLimit::max(json_bytes_max))
+        .with_state(state)
+}

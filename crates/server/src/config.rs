@@ -1,0 +1,126 @@
+//! How a server is set up.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Everything that the command line decides.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    pub listen: SocketAddr,
+    /// Where the database, the boxes, snapshots and volumes are kept.
+    pub data: PathBuf,
+    pub tls: Option<TlsFiles>,
+    /// What clients call this server, when they cannot use the address of the request, as behind a proxy.
+    pub public_url: Option<String>,
+    /// Below this domain, `PORT-SANDBOX.DOMAIN` leads to a port inside a sandbox.
+    pub preview_domain: Option<String>,
+    /// The home whose toolchains boxes on the host's base see.
+    pub toolchain_home: Option<PathBuf>,
+    pub limits: ServerLimits,
+}
+
+/// Certificate and key, in PEM.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// What one server bears.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerLimits {
+    /// Sandboxes of one organisation that exist at once.
+    pub sandboxes_max: usize,
+    /// Connections at once; more wait in the kernel.
+    pub connections_max: usize,
+    /// A JSON body.
+    pub json_bytes_max: usize,
+    /// One uploaded file.
+    pub upload_bytes_max: u64,
+    /// Terminals of one sandbox.
+    pub terminals_max: usize,
+    /// Sessions of one sandbox.
+    pub sessions_max: usize,
+    /// What one command may print into one answer; the rest is dropped and said to be.
+    pub output_bytes_max: usize,
+    /// How often the clocks of sandboxes are looked at.
+    pub tick: Duration,
+    /// How long requests in flight may take after a shutdown was asked for.
+    pub drain: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            sandboxes_max: 2_000,
+            connections_max: 4_096,
+            json_bytes_max: 16 * 1024 * 1024,
+            upload_bytes_max: 64 * 1024 * 1024 * 1024,
+            terminals_max: 64,
+            sessions_max: 256,
+            output_bytes_max: 64 * 1024 * 1024,
+            tick: Duration::from_secs(10),
+            drain: Duration::from_secs(20),
+        }
+    }
+}
+
+impl ServerConfig {
+    pub fn new(listen: SocketAddr, data: PathBuf) -> Self {
+        Self {
+            listen,
+            data,
+            tls: None,
+            public_url: None,
+            preview_domain: None,
+            toolchain_home: None,
+            limits: ServerLimits::default(),
+        }
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.data.join("holm.db")
+    }
+
+    pub fn boxes(&self) -> PathBuf {
+        self.data.join("boxes")
+    }
+
+    pub fn bases(&self) -> PathBuf {
+        self.data.join("bases")
+    }
+
+    pub fn snapshots(&self) -> PathBuf {
+        self.data.join("snapshots")
+    }
+
+    pub fn volumes(&self) -> PathBuf {
+        self.data.join("volumes")
+    }
+
+    /// What is on its way to be removed.
+    pub fn trash(&self) -> PathBuf {
+        self.data.join("trash")
+    }
+
+    pub fn box_directory(&self, id: &str) -> PathBuf {
+        self.boxes().join(id)
+    }
+
+    /// All folders that a server keeps.
+    pub(crate) fn folders(&self) -> [PathBuf; 5] {
+        [
+            self.boxes(),
+            self.bases(),
+            self.snapshots(),
+            self.volumes(),
+            self.trash(),
+        ]
+    }
+
+    /// The file whose lock says that a server uses the data.
+    pub(crate) fn lock_file(&self) -> PathBuf {
+        Path::new(&self.data).join("server.lock")
+    }
+}

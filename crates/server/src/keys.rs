@@ -1,0 +1,238 @@
+//! API keys and the organisations that they belong to.
+//!
+//! A key is 32 random bytes in a readable coat. The store knows only its hash: whoever reads the database cannot use
+//! it. A plain SHA-256 is enough for a secret that nobody can guess.
+
+use holm_daytona_wire::Hidden;
+use holm_sandbox_linux::IdRange;
+use holm_store::{Store, StoreError};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::clock;
+use crate::records::{ApiKeyRecord, OrganizationRecord};
+
+/// What every key begins with, so that scanners find lost ones.
+const PREFIX: &str = "holm_";
+/// The organisation that the first key belongs to.
+pub const DEFAULT_ORGANIZATION: &str = "default";
+/// A key that was brought along has to be as hard to guess as it looks.
+const BROUGHT_LENGTH_MIN: usize = 16;
+
+/// Ranges of user ids: the first is for boxes that no server made.
+const FIRST_RANGE: u16 = 1;
+const LAST_RANGE: u16 = IdRange::INDEX_MAX;
+
+/// Why a key was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("could not use the store")]
+    Store {
+        #[from]
+        source: StoreError,
+    },
+    #[error("a key named `{name}` exists already")]
+    NameTaken { name: String },
+    #[error("the given key is shorter than {BROUGHT_LENGTH_MIN} characters, or holds spaces")]
+    TooWeak,
+    #[error("there are {LAST_RANGE} organisations already, and each needs a range of user ids")]
+    TooManyOrganizations,
+    #[error("there is no key named `{name}`")]
+    Unknown { name: String },
+}
+
+/// A key that was just made. Its text is shown once and is nowhere else.
+#[derive(Debug)]
+pub struct NewKey {
+    pub text: Hidden,
+    pub record: ApiKeyRecord,
+}
+
+/// Where the text of a new key comes from.
+#[derive(Debug, Clone)]
+pub enum KeyText {
+    Random,
+    /// Brought along by the operator, for unattended set-up.
+    Given(Hidden),
+}
+
+/// The hash under which a key is stored, in hexadecimal.
+pub(crate) fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// A random text of 256 bits, for keys and tokens.
+pub(crate) fn random_token() -> String {
+    (0..4).map(|_| holm_sandbox_linux::random_hex()).collect()
+}
+
+/// Makes a key, and its organisation if that is new.
+pub fn create(
+    store: &Store,
+    organization: &str,
+    name: &str,
+    text: KeyText,
+) -> Result<NewKey, KeyError> {
+    let text = match text {
+        KeyText::Random => Hidden::new(format!("{PREFIX}{}", random_token())),
+        KeyText::Given(text) => {
+            let weak = text.expose().len() < BROUGHT_LENGTH_MIN
+                || text
+                    .expose()
+                    .chars()
+                    .any(|letter| !letter.is_ascii_graphic());
+            if weak {
+                return Err(KeyError::TooWeak);
+            }
+            text
+        }
+    };
+    let now = clock::now();
+    store.write(|transaction| {
+        let organizations: Vec<OrganizationRecord> = transaction.all()?;
+        let known = organizations
+            .iter()
+            .find(|known| known.name == organization);
+        let organization = match known {
+            Some(known) => known.id.clone(),
+            None => {
+                let taken = organizations.iter().map(|known| known.id_range).max();
+                let id_range = taken.map_or(FIRST_RANGE, |last| last + 1);
+                if id_range > LAST_RANGE {
+                    return Err(KeyError::TooManyOrganizations);
+                }
+                let record = OrganizationRecord {
+                    id: uuid::Uuid::new_v4().to_string(),
+                    name: organization.to_owned(),
+                    id_range,
+                    created_at: now,
+                };
+                transaction.put(&record)?;
+                record.id
+            }
+        };
+        let record = ApiKeyRecord {
+            hash: hash(text.expose()),
+            organization,
+            name: name.to_owned(),
+            shown: shown(text.expose()),
+            created_at: now,
+        };
+        match transaction.put(&record) {
+            Ok(()) => Ok(NewKey { text, record }),
+            Err(StoreError::NameTaken { name }) => Err(KeyError::NameTaken { name }),
+            Err(source) => Err(source.into()),
+        }
+    })
+}
+
+/// Removes a key by its name. What it made stays.
+pub fn revoke(store: &Store, organization: &str, name: &str) -> Result<ApiKeyRecord, KeyError> {
+    let unknown = || KeyError::Unknown { name: name.into() };
+    let organization = find_organization(store, organization)?.ok_or_else(unknown)?;
+    let key: ApiKeyRecord = store
+        .find_by_name(&organization.id, name)?
+        .ok_or_else(unknown)?;
+    store.delete::<ApiKeyRecord>(&key.hash)?;
+    Ok(key)
+}
+
+pub fn find_organization(
+    store: &Store,
+    name: &str,
+) -> Result<Option<OrganizationRecord>, StoreError> {
+    store.find_by_name("", name)
+}
+
+/// The key that a client showed, if it is one.
+pub(crate) fn verify(store: &Store, text: &str) -> Result<Option<ApiKeyRecord>, StoreError> {
+    let hash = hash(text);
+    let found: Option<ApiKeyRecord> = store.get(&hash)?;
+    // Found by its hash, which tells nothing about the key by how long the search took; compared again in
+    // constant time so that no collation of the database decides.
+    Ok(found.filter(|record| bool::from(record.hash.as_bytes().ct_eq(hash.as_bytes()))))
+}
+
+/// Whether two secrets are the same, without telling by time where they differ.
+pub(crate) fn same_secret(ours: &str, theirs: &str) -> bool {
+    ours.as_bytes().ct_eq(theirs.as_bytes()).into()
+}
+
+/// Enough of a key to tell it from others, not enough to use it.
+fn shown(text: &str) -> String {
+    let beginning: String = text.chars().take(PREFIX.len() + 3).collect();
+    let end: String = text
+        .chars()
+        .skip(text.chars().count().saturating_sub(3))
+        .collect();
+    format!("{beginning}…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("holm.db")).unwrap();
+        (folder, store)
+    }
+
+    #[test]
+    fn a_key_is_known_by_its_text_and_stored_without_it() {
+        let (folder, store) = store();
+        let key = create(&store, DEFAULT_ORGANIZATION, "first", KeyText::Random).unwrap();
+        let text = key.text.expose();
+        assert!(text.starts_with("holm_") && text.len() > 40, "{text}");
+        assert!(verify(&store, text).unwrap().is_some());
+        assert!(verify(&store, &text[1..]).unwrap().is_none());
+        assert!(!format!("{key:?}").contains(text));
+        drop(store);
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            let content = std::fs::read(entry.unwrap().path()).unwrap();
+            let text = text.as_bytes();
+            assert!(!content.windows(text.len()).any(|window| window == text));
+        }
+    }
+
+    #[test]
+    fn a_revoked_key_opens_nothing() {
+        let (_folder, store) = store();
+        let key = create(&store, "team", "ci", KeyText::Random).unwrap();
+        let again = create(&store, "team", "ci", KeyText::Random).unwrap_err();
+        assert_eq!(again.to_string(), "a key named `ci` exists already");
+        revoke(&store, "team", "ci").unwrap();
+        assert!(verify(&store, key.text.expose()).unwrap().is_none());
+        let unknown = revoke(&store, "team", "ci").unwrap_err();
+        assert_eq!(unknown.to_string(), "there is no key named `ci`");
+    }
+
+    #[test]
+    fn organisations_get_ranges_of_their_own() {
+        let (_folder, store) = store();
+        for (organization, name) in [("a", "1"), ("b", "1"), ("a", "2")] {
+            create(&store, organization, name, KeyText::Random).unwrap();
+        }
+        let mut ranges: Vec<(String, u16)> = store
+            .all::<OrganizationRecord>()
+            .unwrap()
+            .into_iter()
+            .map(|organization| (organization.name, organization.id_range))
+            .collect();
+        ranges.sort();
+        assert_eq!(ranges, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn a_weak_key_is_refused() {
+        let (_folder, store) = store();
+        for weak in ["short", "with a space in the middle", ""] {
+            let given = KeyText::Given(Hidden::new(weak));
+            let refused = create(&store, "a", "b", given).unwrap_err();
+            assert!(matches!(refused, KeyError::TooWeak), "{refused:?}");
+        }
+    }
+}

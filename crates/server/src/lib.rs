@@ -1,0 +1,32 @@
+//! Daytona's API over boxes on one's own machine.
+//!
+//! ```text
+//! HTTP ──▶ app ──▶ api      (control plane: sandboxes, snapshots, volumes, keys)   ──▶ sandboxes ──▶ machines ──▶ engine
+//!            └───▶ toolbox  (inside one sandbox: processes, files, git, terminals) ──▶ machine ────▶ init of its box
+//! ```
+//!
+//! - [`sandboxes`] owns what exists: the registry, the transitions between states, the clocks that stop and delete.
+//! - [`machines`] turns a sandbox's record into a running box and finds it again after a restart.
+//! - [`api`] and [`toolbox`] translate between Daytona's protocol and the two above; they decide nothing.
+//!
+//! **Invariants:** a change is written to the store before it is made or answered. Another organisation's sandbox does
+//! not exist. This crate makes no system call of its own: the engine does, and blocking calls leave the workers.
+
+pub mod api;
+mod app;
+mod auth;
+mod builtin;
+mod clock;
+mod config;
+mod error;
+pub mod keys;
+pub mod machines;
+pub mod records;
+pub mod sandboxes;
+mod serve;
+mod state;
+pub mod toolbox;
+
+pub use config::{ServerConfig, ServerLimits, TlsFiles};
+pub use error::{ApiError, ServeError};
+pub use serve::{Server, ServerHandle};

@@ -1,0 +1,27 @@
+//! What exists: the sandboxes of all organisations, and every change of their state.
+//!
+//! ```text
+//!            create                      stop                    archive
+//!  (nothing) ──────▶ started ◀─────────────────────▶ stopped ◀──────────▶ archived
+//!                     │   ▲           start              │        start
+//!               pause ▼   │ start                        │
+//!                    paused         any ──delete──▶ (nothing)
+//! ```
+//!
+//! - A change of state holds the sandbox's gate; a second one is refused meanwhile, a deletion waits.
+//! - What is answered is in the store. Memory is a copy of it, so that reading costs nothing.
+//!
+//! **Invariant:** only this module changes a record, starts a box or ends one.
+
+mod clocks;
+mod create;
+mod lifecycle;
+mod registry;
+mod restore;
+mod sandbox;
+
+pub(crate) use clocks::run as run_clocks;
+pub(crate) use create::NewSandbox;
+pub use registry::{Sandboxes, StateChange};
+pub(crate) use restore::restore;
+pub use sandbox::Sandbox;

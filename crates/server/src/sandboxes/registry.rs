@@ -1,0 +1,186 @@
+//! All sandboxes by id and by name, and the writing of their records.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use holm_daytona_wire::sandbox::SandboxState;
+use holm_store::Store;
+use tokio::sync::broadcast;
+
+use super::sandbox::Sandbox;
+use crate::clock;
+use crate::error::{ApiError, Result};
+use crate::machines::Making;
+use crate::records::{OrganizationRecord, SandboxRecord};
+
+/// Changes that a listener may be behind before it misses some.
+const CHANGES_KEPT: usize = 1_024;
+
+/// A sandbox was made, or went from one state to another.
+#[derive(Debug, Clone)]
+pub struct StateChange {
+    pub record: Arc<SandboxRecord>,
+    /// None: it was just made.
+    pub old: Option<SandboxState>,
+}
+
+/// The sandboxes of a server.
+#[derive(Debug)]
+pub struct Sandboxes {
+    pub(crate) store: Arc<Store>,
+    pub(crate) making: Arc<Making>,
+    changes: broadcast::Sender<StateChange>,
+    known: RwLock<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_id: HashMap<String, Arc<Sandbox>>,
+    /// Ids, and names that are being made, by organisation and name.
+    names: HashMap<(String, String), String>,
+}
+
+impl Sandboxes {
+    pub(crate) fn new(store: Arc<Store>, making: Arc<Making>) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            making,
+            changes: broadcast::Sender::new(CHANGES_KEPT),
+            known: RwLock::default(),
+        })
+    }
+
+    /// Everything that changes from now on.
+    pub(crate) fn changes(&self) -> broadcast::Receiver<StateChange> {
+        self.changes.subscribe()
+    }
+
+    fn known<T>(&self, look: impl FnOnce(&Known) -> T) -> T {
+        look(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change_known<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
+        change(&mut self.known.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A sandbox of an organisation, by id or by name. Another's is as unknown as none.
+    pub fn find(&self, organization: &str, id_or_name: &str) -> Result<Arc<Sandbox>> {
+        let found = self.known(|known| {
+            let by_id = known.by_id.get(id_or_name);
+            let by_name = || {
+                let key = (organization.to_owned(), id_or_name.to_owned());
+                known.by_id.get(known.names.get(&key)?)
+            };
+            by_id
+                .filter(|sandbox| sandbox.organization == organization)
+                .or_else(by_name)
+                .cloned()
+        });
+        found.ok_or_else(|| {
+            ApiError::not_found(format!("Sandbox with ID or name {id_or_name} not found"))
+        })
+    }
+
+    /// A sandbox of whatever organisation, for callers that show something else than a key.
+    pub(crate) fn by_id(&self, id: &str) -> Option<Arc<Sandbox>> {
+        self.known(|known| known.by_id.get(id).cloned())
+    }
+
+    /// All sandboxes of an organisation, in no order.
+    pub fn of(&self, organization: &str) -> Vec<Arc<Sandbox>> {
+        self.known(|known| {
+            let own = |sandbox: &&Arc<Sandbox>| sandbox.organization == organization;
+            known.by_id.values().filter(own).cloned().collect()
+        })
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Sandbox>> {
+        self.known(|known| known.by_id.values().cloned().collect())
+    }
+
+    /// Takes a name for a sandbox that is being made, if it is free and the organisation may have one more.
+    pub(super) fn reserve(&self, record: &SandboxRecord) -> Result<()> {
+        let sandboxes_max = self.making.config.limits.sandboxes_max;
+        let key = name_key(record);
+        self.change_known(|known| {
+            if known.names.contains_key(&key) {
+                return Err(ApiError::conflict(format!(
+                    "Sandbox with name {} already exists",
+                    record.name
+                )));
+            }
+            let own = known.names.keys().filter(|(owner, _)| *owner == key.0);
+            if own.count() >= sandboxes_max {
+                return Err(ApiError::new(
+                    holm_daytona_wire::error::ErrorCode::Forbidden,
+                    format!(
+                        "The organisation has {sandboxes_max} sandboxes already: delete some, or raise `--sandboxes-max`"
+                    ),
+                ));
+            }
+            known.names.insert(key, record.id.clone());
+            Ok(())
+        })
+    }
+
+    /// Gives a reserved name back.
+    pub(super) fn release(&self, record: &SandboxRecord) {
+        self.change_known(|known| known.names.remove(&name_key(record)));
+    }
+
+    pub(super) fn insert(&self, sandbox: &Arc<Sandbox>) {
+        let key = sandbox.peek(name_key);
+        self.change_known(|known| {
+            known.names.insert(key, sandbox.id.clone());
+            known.by_id.insert(sandbox.id.clone(), Arc::clone(sandbox));
+        });
+    }
+
+    pub(super) fn forget(&self, sandbox: &Sandbox) {
+        let key = sandbox.peek(name_key);
+        self.change_known(|known| {
+            known.names.remove(&key);
+            known.by_id.remove(&sandbox.id);
+        });
+    }
+
+    /// Changes a record: in the store, then in memory, then told to listeners.
+    pub(crate) async fn update(
+        self: &Arc<Self>,
+        sandbox: &Arc<Sandbox>,
+        change: impl FnOnce(&mut SandboxRecord),
+    ) -> Result<SandboxRecord> {
+        let _pen = sandbox.pen.lock().await;
+        let mut record = sandbox.record();
+        let old = record.state.clone();
+        change(&mut record);
+        record.updated_at = clock::now();
+        let store = Arc::clone(&self.store);
+        let record =
+            tokio::task::spawn_blocking(move || store.put(&record).map(|()| record)).await??;
+        sandbox.replace_record(record.clone());
+        if record.state != old {
+            self.tell(&record, Some(old));
+        }
+        Ok(record)
+    }
+
+    pub(super) fn tell(&self, record: &SandboxRecord, old: Option<SandboxState>) {
+        // Nobody listens: nobody misses it.
+        drop(self.changes.send(StateChange {
+            record: Arc::new(record.clone()),
+            old,
+        }));
+    }
+
+    /// The user ids of an organisation's boxes.
+    pub(crate) fn ids(&self, organization: &str) -> Result<holm_sandbox_linux::IdRange> {
+        let found: Option<OrganizationRecord> = self.store.get(organization)?;
+        let found = found.ok_or_else(|| ApiError::unauthorized("the organisation is gone"))?;
+        Ok(self.making.ids(found.id_range))
+    }
+}
+
+fn name_key(record: &SandboxRecord) -> (String, String) {
+    (record.organization.clone(), record.name.clone())
+}

@@ -1,0 +1,96 @@
+//! The sandboxes of an earlier life of the server.
+
+use std::collections::HashSet;
+use std::fs;
+use std::sync::Arc;
+
+use holm_daytona_wire::sandbox::SandboxState;
+
+use super::lifecycle::empty_trash;
+use super::registry::Sandboxes;
+use super::sandbox::Sandbox;
+use crate::error::Result;
+use crate::machines::{Activity, Adopted, Wanted, adopt};
+use crate::records::SandboxRecord;
+
+/// Loads every sandbox, adopts the boxes that still run, and removes what belongs to nobody.
+pub(crate) async fn restore(sandboxes: &Arc<Sandboxes>) -> Result<()> {
+    let loading = Arc::clone(sandboxes);
+    let records =
+        tokio::task::spawn_blocking(move || loading.store.all::<SandboxRecord>()).await??;
+    let known: HashSet<String> = records.iter().map(|record| record.id.clone()).collect();
+    for record in records {
+        restore_one(sandboxes, record).await?;
+    }
+    let sweeping = Arc::clone(sandboxes);
+    tokio::task::spawn_blocking(move || remove_unknown(&sweeping, &known)).await?;
+    Ok(())
+}
+
+async fn restore_one(sandboxes: &Arc<Sandboxes>, record: SandboxRecord) -> Result<()> {
+    let ids = sandboxes.ids(&record.organization)?;
+    let activity = Activity::since(record.last_activity_at);
+    let sandbox = Sandbox::new(record.clone(), Arc::clone(&activity));
+    sandboxes.insert(&sandbox);
+    match record.state {
+        SandboxState::Started | SandboxState::Paused | SandboxState::Destroying => {}
+        // Interrupted builds are begun again by whoever builds; the rest has no box.
+        _ if record.running.is_none() => return Ok(()),
+        _ => {}
+    }
+    let making = Arc::clone(&sandboxes.making);
+    let adopting = record.clone();
+    let adopted = tokio::task::spawn_blocking(move || {
+        let wanted = Wanted {
+            record: &adopting,
+            ids,
+            activity: &activity,
+        };
+        adopt(&making, wanted, adopting.running)
+    })
+    .await?;
+    match adopted {
+        Adopted::Running(machine) => {
+            let machine = Arc::new(*machine);
+            machine.toolbox.resume(&machine).await;
+            sandbox.set_machine(Some(machine));
+            sandboxes.watch(&sandbox);
+            tracing::info!(sandbox = record.id, "a running sandbox was found again");
+        }
+        Adopted::Gone(reason) => {
+            tracing::warn!(
+                sandbox = record.id,
+                reason,
+                "a sandbox is not running any more"
+            );
+            sandboxes
+                .update(&sandbox, |record| {
+                    record.running = None;
+                    if record.state != SandboxState::Destroying {
+                        record.state = SandboxState::Stopped;
+                        record.error_reason = Some(reason);
+                    }
+                })
+                .await?;
+        }
+    }
+    if record.state == SandboxState::Destroying {
+        sandboxes.delete(&sandbox).await?;
+    }
+    Ok(())
+}
+
+/// Folders of boxes that were never written down, and what was on its way to be removed.
+fn remove_unknown(sandboxes: &Sandboxes, known: &HashSet<String>) {
+    let config = &sandboxes.making.config;
+    let entries = fs::read_dir(config.boxes()).into_iter().flatten();
+    for entry in entries.flatten() {
+        if let Some(id) = entry.file_name().to_str()
+            && !known.contains(id)
+        {
+            tracing::info!(sandbox = id, "the folder of an unknown sandbox is removed");
+            sandboxes.remove_traces(id);
+        }
+    }
+    empty_trash(&config.trash());
+}

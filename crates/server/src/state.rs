@@ -1,0 +1,44 @@
+//! What all handlers share.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use axum::http::header::HOST;
+use holm_store::Store;
+
+use crate::config::ServerConfig;
+use crate::sandboxes::Sandboxes;
+
+/// The server, as handlers see it. Cheap to clone.
+pub(crate) type AppState = Arc<Shared>;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: ServerConfig,
+    pub(crate) store: Arc<Store>,
+    pub(crate) sandboxes: Arc<Sandboxes>,
+}
+
+impl Shared {
+    /// What the client of this request calls us: an address that works for it.
+    pub(crate) fn public_url(&self, headers: &HeaderMap) -> String {
+        if let Some(url) = &self.config.public_url {
+            return url.trim_end_matches('/').to_owned();
+        }
+        let scheme = match self.config.tls {
+            Some(_) => "https",
+            None => "http",
+        };
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        match host.filter(|host| is_authority(host)) {
+            Some(host) => format!("{scheme}://{host}"),
+            None => format!("{scheme}://{}", self.config.listen),
+        }
+    }
+}
+
+/// Whether a `Host` header is a name and a port, and nothing that could change the meaning of an address.
+fn is_authority(host: &str) -> bool {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
+    !host.is_empty() && host.len() <= 255 && host.bytes().all(is_fine)
+}

@@ -1,0 +1,3 @@
+//! With real boxes.
+
+mod lifecycle;
