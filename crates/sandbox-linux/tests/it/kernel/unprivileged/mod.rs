@@ -19,3 +19,4 @@ mod shared_shell;
 mod starting;
 mod streams;
 mod terminal;
+mod toolbox;
