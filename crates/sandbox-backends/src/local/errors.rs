@@ -40,7 +40,9 @@ pub(crate) fn engine_error(error: EngineError) -> SandboxError {
             source: error.into(),
         },
         EngineError::Spawner { .. }
+        | EngineError::CannotPark { .. }
         | EngineError::Control { .. }
+        | EngineError::NothingListens { .. }
         | EngineError::Launch { .. }
         | EngineError::HostFile { .. }
         | EngineError::Seccomp { .. }
@@ -61,6 +63,7 @@ pub(crate) fn files_error(error: FilesError, base: &Path) -> SandboxError {
         },
         FilesError::NotFound { path } => SandboxError::NotFound { path },
         FilesError::NotAFile { path }
+        | FilesError::NotAFifo { path }
         | FilesError::IsADirectory { path }
         | FilesError::KernelInterface { path } => SandboxError::NotAFile { path },
         FilesError::NotADirectory { path } => SandboxError::NotADirectory { path },
@@ -68,6 +71,10 @@ pub(crate) fn files_error(error: FilesError, base: &Path) -> SandboxError {
         FilesError::DestinationNotEmpty { path } => SandboxError::Invalid {
             what: format!("`{}` exists and is not an empty folder", path.display()),
             hint: "choose a folder that does not exist yet".into(),
+        },
+        FilesError::AlreadyExists { path } => SandboxError::Invalid {
+            what: format!("`{}` exists already", path.display()),
+            hint: "choose a name that is not in use".into(),
         },
         FilesError::Io {
             operation,
@@ -85,6 +92,7 @@ pub(crate) fn files_error(error: FilesError, base: &Path) -> SandboxError {
         FilesError::TooManyEntries { .. }
         | FilesError::Unsettled { .. }
         | FilesError::KernelTooOld
+        | FilesError::TwoIdentities { .. }
         | FilesError::ReadSource { .. } => SandboxError::Backend {
             doing: "work on the sandbox's files".into(),
             hint: None,
