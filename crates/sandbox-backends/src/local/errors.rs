@@ -64,6 +64,7 @@ pub(crate) fn files_error(error: FilesError, base: &Path) -> SandboxError {
         },
         FilesError::NotFound { path } => SandboxError::NotFound { path },
         FilesError::NotAFile { path }
+        | FilesError::NotAFifo { path }
         | FilesError::IsADirectory { path }
         | FilesError::KernelInterface { path } => SandboxError::NotAFile { path },
         FilesError::NotADirectory { path } => SandboxError::NotADirectory { path },
@@ -71,6 +72,10 @@ pub(crate) fn files_error(error: FilesError, base: &Path) -> SandboxError {
         FilesError::DestinationNotEmpty { path } => SandboxError::Invalid {
             what: format!("`{}` exists and is not an empty folder", path.display()),
             hint: "choose a folder that does not exist yet".into(),
+        },
+        FilesError::AlreadyExists { path } => SandboxError::Invalid {
+            what: format!("`{}` exists already", path.display()),
+            hint: "choose a name that is not in use".into(),
         },
         FilesError::Io {
             operation,

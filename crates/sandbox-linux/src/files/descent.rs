@@ -12,7 +12,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, Stat, chmod, fchmod, fstat, openat, statat};
 use rustix::io::Errno;
 
-use super::resolve::open_child;
+use super::resolve::{open_child, open_child_in_mounts};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
@@ -57,6 +57,17 @@ impl Descent {
     /// Goes down one name. Fails when there would be no way back.
     pub(super) fn enter(&mut self, name: &Path) -> Result<(), Errno> {
         let child = open_child(self.current.as_fd(), name, DIRECTORY)?;
+        self.take(child)
+    }
+
+    /// [`enter`](Self::enter) that goes into other mounts too, if `admit` finds nothing wrong with what was opened.
+    pub(super) fn enter_mounts(
+        &mut self,
+        name: &Path,
+        admit: impl FnOnce(&OwnedFd) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let child = open_child_in_mounts(self.current.as_fd(), name, DIRECTORY)?;
+        admit(&child)?;
         self.take(child)
     }
 

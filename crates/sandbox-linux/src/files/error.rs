@@ -18,6 +18,10 @@ pub enum FilesError {
     NotAFile { path: PathBuf },
     #[error("`{}` is not a directory", path.display())]
     NotADirectory { path: PathBuf },
+    #[error("`{}` is not a named pipe", path.display())]
+    NotAFifo { path: PathBuf },
+    #[error("`{}` exists already", path.display())]
+    AlreadyExists { path: PathBuf },
     #[error("`{}` is a directory", path.display())]
     IsADirectory { path: PathBuf },
     #[error("path `{}` {reason}", path.display())]
@@ -61,6 +65,7 @@ impl FilesError {
         match errno {
             Errno::NOENT => Self::NotFound { path },
             Errno::NOTDIR => Self::NotADirectory { path },
+            Errno::EXIST => Self::AlreadyExists { path },
             _ => Self::Io {
                 operation,
                 path,

@@ -7,6 +7,7 @@ use rustix::fs::{Mode, OFlags, fchmod, fchown, fstat, mkdirat};
 use rustix::io::Errno;
 
 use super::descent::is_empty;
+use super::nodes::PERMISSION_BITS;
 use super::resolve::{self, open_child, resolution_error, try_open_confined};
 use super::{ConfinedDir, FilesError, Owner, names};
 
@@ -17,6 +18,17 @@ impl ConfinedDir {
     pub fn create_dir_all(&self, path: &Path) -> Result<(), FilesError> {
         let _acting = self.act(path)?;
         self.open_or_create_dirs(path).map(drop)
+    }
+
+    /// Creates one directory with these permission bits, in a parent that exists.
+    pub fn create_dir(&self, path: &Path, mode: u32) -> Result<(), FilesError> {
+        let (parent, name) = names::split(path)?;
+        let _acting = self.act(path)?;
+        let parent = self.open_parent(parent, path)?;
+        // Locked until its mode is known to be that of this directory.
+        mkdirat(&parent, name, Mode::from_raw_mode(0o700))
+            .and_then(|()| settle(parent.as_fd(), name, mode & PERMISSION_BITS, self.owner))
+            .map_err(|errno| FilesError::from_errno("create directory", path, errno))
     }
 
     /// The directory at `path`, made if it is not there.
@@ -69,6 +81,16 @@ pub(super) fn make_directory(
         Err(Errno::EXIST) => return Ok(()),
         Err(errno) => return Err(errno),
     }
+    settle(parent, name, DIRECTORY_MODE, owner)
+}
+
+/// Gives a directory that has just been made its mode and its owner.
+fn settle(
+    parent: BorrowedFd<'_>,
+    name: &Path,
+    mode: u32,
+    owner: Option<Owner>,
+) -> Result<(), Errno> {
     let directory = match open_child(parent, name, OFlags::RDONLY | OFlags::DIRECTORY) {
         Ok(directory) => directory,
         // Taken away or swapped already. Opening it by the caller's path will judge what is there.
@@ -82,7 +104,7 @@ pub(super) fn make_directory(
         return Ok(());
     }
     // The process's umask is not the box's business.
-    fchmod(&directory, Mode::from_raw_mode(DIRECTORY_MODE))?;
+    fchmod(&directory, Mode::from_raw_mode(mode))?;
     if let Some(owner) = owner {
         fchown(&directory, Some(owner.uid), Some(owner.gid))?;
     }

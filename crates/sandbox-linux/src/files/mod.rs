@@ -8,7 +8,8 @@
 //! - The last component of a path that is written or removed is never followed. Writing replaces
 //!   whatever has that name (file, link, FIFO), so a hard link to elsewhere is broken, not written to.
 //! - Ownership and mode are changed through descriptors, and only of what we have just made.
-//! - Walks (`descent`) use neither recursion nor a descriptor per level, and enter no other mount.
+//! - Walks (`descent`) use neither recursion nor a descriptor per level. Those that copy or remove enter no other mount; the
+//!   one that only looks (`walk`) does, but never one of the kernel's own.
 //!
 //! A [`ConfinedDir`] confines *where* we look, not *whose* files are there: content that comes back is the box's
 //! word. For those who speak for the box's user, [`ConfinedDir::acting_as`] confines *what we may do* too. Operations on one tree may run at the same time; each is atomic only as far as it says.
@@ -21,9 +22,12 @@ mod descent;
 mod error;
 mod make_dirs;
 mod names;
+mod nodes;
 mod read;
 mod remove;
+mod rename;
 mod resolve;
+mod walk;
 mod write;
 
 #[cfg(test)]
@@ -34,6 +38,8 @@ mod tests_acting;
 mod tests_hostile;
 #[cfg(test)]
 mod tests_kernel;
+#[cfg(test)]
+mod tests_nodes;
 #[cfg(test)]
 mod tests_trees;
 
@@ -47,7 +53,9 @@ use acting::{ActAs, Acting};
 pub use copy::{CopyLimits, CopyReport, SkipReason, Skipped};
 pub use error::FilesError;
 pub use read::{Entry, EntryKind, Metadata};
+pub use rename::Replace;
 pub use resolve::Resolve;
+pub use walk::{Walk, WalkEntry, WalkLimits};
 pub use write::{Durability, FILE_MODE_DEFAULT, Permissions, WriteOptions};
 
 /// A directory below which files can be worked on, and outside of which nothing is touched.
@@ -162,6 +170,12 @@ impl ConfinedDir {
             filesystem_kind,
             ..*self
         })
+    }
+
+    /// Opens the directory in which a name is to be acted on; errors speak of the whole `path`.
+    fn open_parent(&self, parent: &Path, path: &Path) -> Result<OwnedFd, FilesError> {
+        self.open_directory(parent, OFlags::PATH)
+            .map_err(|error| error.naming(path))
     }
 
     /// Opens a directory below, refusing those of the kernel's own file systems.

@@ -170,7 +170,7 @@ pub(super) fn size_of(found: &Stat) -> u64 {
     u64::try_from(found.st_size).unwrap_or(0)
 }
 
-fn metadata_of(found: &Stat) -> Metadata {
+pub(super) fn metadata_of(found: &Stat) -> Metadata {
     Metadata {
         kind: match kind_of(found) {
             FileType::RegularFile => EntryKind::File,

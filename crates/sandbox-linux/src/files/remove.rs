@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, OFlags, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, unlinkat};
 use rustix::io::Errno;
 
 use super::descent::{Descent, open_unlocking};
@@ -40,11 +40,6 @@ impl ConfinedDir {
         let (parent, name) = names::split(path)?;
         let parent = self.open_parent(parent, path)?;
         remove_entry(parent.as_fd(), name, path)
-    }
-
-    fn open_parent(&self, parent: &Path, path: &Path) -> Result<OwnedFd, FilesError> {
-        self.open_directory(parent, OFlags::PATH)
-            .map_err(|error| error.naming(path))
     }
 }
 

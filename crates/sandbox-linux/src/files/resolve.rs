@@ -1,7 +1,7 @@
 //! The one door to the tree: `openat2` with the kernel's confinement flags.
 //!
 //! **Invariant:** nothing below a [`ConfinedDir`](super::ConfinedDir) is opened except through [`open_confined`] (a caller's path) or
-//! [`open_child`] (a single name met on a walk). Both leave the decision to the kernel, in the
+//! [`open_child`] (a single name met on a walk). All leave the decision to the kernel, in the
 //! same step that opens, so there is no moment between check and use.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -76,13 +76,31 @@ pub(super) fn open_child(
     name: &Path,
     flags: OFlags,
 ) -> Result<OwnedFd, Errno> {
+    open_name(parent, name, flags, ResolveFlags::NO_XDEV)
+}
+
+/// [`open_child`], but what is mounted there is opened.
+pub(super) fn open_child_in_mounts(
+    parent: BorrowedFd<'_>,
+    name: &Path,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    open_name(parent, name, flags, ResolveFlags::empty())
+}
+
+fn open_name(
+    parent: BorrowedFd<'_>,
+    name: &Path,
+    flags: OFlags,
+    mounts: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
     retry(|| {
         openat2(
             parent,
             name,
             flags | OFlags::CLOEXEC | OFlags::NOFOLLOW,
             Mode::empty(),
-            ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS,
+            ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | mounts,
         )
     })
 }
@@ -149,15 +167,20 @@ pub(super) fn filesystem_kind(fd: impl AsFd) -> Result<u64, Errno> {
     fstatfs(fd).map(|found| found.f_type.cast_unsigned() & 0xffff_ffff)
 }
 
+pub(super) fn is_kernel_interface(fd: impl AsFd, base_kind: u64) -> Result<bool, Errno> {
+    let kind = filesystem_kind(fd)?;
+    Ok(kind != base_kind && KERNEL_INTERFACES.contains(&kind))
+}
+
 /// Refuses files of the kernel's own file systems, unless the directory itself lies on that kind.
 pub(super) fn refuse_kernel_interface(
     fd: impl AsFd,
     base_kind: u64,
     path: &Path,
 ) -> Result<(), FilesError> {
-    let kind = filesystem_kind(fd)
+    let refused = is_kernel_interface(fd, base_kind)
         .map_err(|errno| FilesError::from_errno("find the file system of", path, errno))?;
-    if kind != base_kind && KERNEL_INTERFACES.contains(&kind) {
+    if refused {
         return Err(FilesError::KernelInterface {
             path: path.to_path_buf(),
         });

@@ -14,6 +14,11 @@ use super::*;
 
 const BYTES_MAX: u64 = 1 << 20;
 
+const LIMITS: WalkLimits = WalkLimits {
+    entries_max: 1_000,
+    depth_max: 100,
+};
+
 /// A tree to work in, beside a file that must never be reached.
 pub(super) struct Fixture {
     scratch: TempDir,
@@ -99,6 +104,14 @@ fn paths_that_lead_out_are_refused_by_every_operation() {
             fixture.dir.create_dir_all(path),
             fixture.dir.list(path).map(drop),
             fixture.dir.subdir(path).map(drop),
+            fixture.dir.create_dir(path, 0o777),
+            fixture.dir.make_fifo(path, 0o777),
+            fixture.dir.open_fifo(path).map(drop),
+            fixture.dir.set_mode(path, 0o777),
+            fixture.dir.set_owner(path, 1, 1),
+            fixture.dir.rename(path, Path::new("x"), Replace::Never),
+            fixture.dir.rename(Path::new("a"), path, Replace::Existing),
+            fixture.dir.walk(path, LIMITS).map(drop),
             fixture
                 .dir
                 .copy_tree_out(

@@ -11,6 +11,11 @@ mod kernel {
     const UID: u32 = 54_321;
     const GID: u32 = 12_345;
 
+    const LIMITS: WalkLimits = WalkLimits {
+        entries_max: 1_000,
+        depth_max: 100,
+    };
+
     /// A tree of the user's, with a folder and files of root's in it.
     fn fixture() -> Option<(Fixture, ConfinedDir)> {
         if !rustix::process::geteuid().is_root() {
@@ -61,6 +66,8 @@ mod kernel {
             return;
         };
         let options = WriteOptions::default();
+        dir.write_atomic(Path::new("link-to-be"), b"", options)
+            .unwrap();
         assert_denied(dir.read(Path::new("secret"), 100));
         assert_denied(dir.open_read(Path::new("roots/file")));
         assert_denied(dir.list(Path::new("locked")));
@@ -74,6 +81,23 @@ mod kernel {
         assert_denied(dir.delete_file(Path::new("roots/file")));
         assert_denied(dir.remove_tree(Path::new("roots")));
         assert_denied(dir.remove_tree(Path::new("locked")));
+        assert_denied(dir.create_dir(Path::new("roots/new"), 0o777));
+        assert_denied(dir.make_fifo(Path::new("roots/new"), 0o777));
+        assert_denied(dir.set_mode(Path::new("secret"), 0o777));
+        assert_denied(dir.set_owner(Path::new("secret"), UID, GID));
+        assert_denied(dir.rename(Path::new("roots/file"), Path::new("new"), Replace::Never));
+        assert_denied(dir.rename(
+            Path::new("link-to-be"),
+            Path::new("roots/file"),
+            Replace::Existing,
+        ));
+        fixture.dir.make_fifo(Path::new("fifo"), 0o600).unwrap();
+        assert_denied(dir.open_fifo(Path::new("fifo")));
+        assert_denied(dir.walk(Path::new("locked"), LIMITS));
+        let walk = dir.walk(Path::new(""), LIMITS).unwrap();
+        let told: Vec<_> = walk.map(|entry| entry.unwrap().path).collect();
+        assert!(told.contains(&Path::new("locked").to_path_buf()));
+        assert!(!told.iter().any(|path| path.starts_with("locked/file")));
         // A folder in a folder that cannot be entered, and a way around by a link.
         assert_denied(dir.subdir(Path::new("locked/below")));
         symlink("locked", fixture.tree("link")).unwrap();
@@ -105,10 +129,16 @@ mod kernel {
         dir.write_atomic(Path::new("a/b/file"), b"x", options)
             .unwrap();
         dir.create_dir_all(Path::new("c/d")).unwrap();
-        for path in ["a", "a/b", "a/b/file", "c", "c/d"] {
+        dir.create_dir(Path::new("e"), 0o750).unwrap();
+        dir.make_fifo(Path::new("f"), 0o666).unwrap();
+        dir.set_mode(Path::new("c"), 0o700).unwrap();
+        dir.set_owner(Path::new("c"), UID, GID).unwrap();
+        for path in ["a", "a/b", "a/b/file", "c", "c/d", "e", "f"] {
             let found = fs::metadata(fixture.tree(path)).unwrap();
             assert_eq!((found.uid(), found.gid()), (UID, GID), "{path}");
         }
+        let mode = |path| fs::metadata(fixture.tree(path)).unwrap().mode() & 0o7777;
+        assert_eq!((mode("e"), mode("f"), mode("c")), (0o750, 0o666, 0o700));
         // In the user's own folder also root's files may be replaced: that is what permissions say.
         dir.write_atomic(Path::new("secret"), b"mine", options)
             .unwrap();

@@ -1,7 +1,7 @@
 //! A box that works against us while we work, in a tight loop.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -303,5 +303,126 @@ fn a_box_that_steals_the_temporary_file_gains_nothing() {
             drop(swapped.dir.write_atomic(path, b"box", options));
         }
     });
+    swapped.assert_outside_untouched();
+}
+
+#[test]
+fn moves_modes_and_pipes_never_land_outside() {
+    let swapped = Swapped::new();
+    fs::write(swapped.at("tree/mine"), "box").unwrap();
+    let mode = || fs::metadata(swapped.at("outside/file")).unwrap().mode();
+    let before = (mode(), fs::metadata(swapped.at("outside")).unwrap().mode());
+    swapped.race(|dir, round, tally| {
+        let at = |name: &str| PathBuf::from(format!("target/{name}{}", round % 20));
+        tally.count(&dir.make_fifo(&at("fifo"), 0o666));
+        tally.count(&dir.create_dir(&at("directory"), 0o777));
+        tally.count(&dir.set_mode(Path::new("target/file"), 0o600));
+        tally.count(&dir.set_mode(Path::new("target"), 0o755));
+        let (inside, below) = (Path::new("mine"), Path::new("target/moved"));
+        tally.count(&dir.rename(inside, below, Replace::Existing));
+        tally.count(&dir.rename(below, inside, Replace::Never));
+    });
+    let after = (mode(), fs::metadata(swapped.at("outside")).unwrap().mode());
+    assert_eq!(before, after);
+}
+
+#[test]
+fn walks_never_tell_of_outside() {
+    let swapped = Swapped::new();
+    fs::write(swapped.at("outside/only-outside"), "").unwrap();
+    fs::write(swapped.at("tree/target/sub/mark"), "").unwrap();
+    let limits = WalkLimits {
+        entries_max: 1_000,
+        depth_max: 10,
+    };
+    let (target, link) = (swapped.at("tree/target"), swapped.at("tree/link"));
+    let swap = || {
+        let _ = renameat_with(CWD, &target, CWD, &link, RenameFlags::EXCHANGE);
+    };
+    while_repeating(swap, || {
+        let (mut finished, mut marked) = (0, 0);
+        let mut round = 0;
+        while round < ROUNDS || marked == 0 {
+            assert!(round < ROUNDS_MAX, "{finished} {marked}");
+            round += 1;
+            let mut is_whole = true;
+            for entry in swapped.dir.walk(Path::new(""), limits).unwrap() {
+                let Ok(entry) = entry else {
+                    is_whole = false;
+                    continue;
+                };
+                assert!(
+                    !entry.path.ends_with("only-outside") && entry.path.components().count() < 4,
+                    "{entry:?}"
+                );
+                marked += u32::from(entry.path.ends_with("mark"));
+            }
+            finished += u32::from(is_whole);
+        }
+        assert!(finished > 0);
+    });
+    fs::remove_file(swapped.at("outside/only-outside")).unwrap();
+    swapped.assert_outside_untouched();
+}
+
+#[test]
+fn a_pipe_that_is_swapped_for_a_link_opens_nothing_else() {
+    let swapped = Swapped::new();
+    let (fifo, link) = (swapped.at("tree/fifo"), swapped.at("tree/other"));
+    swapped.dir.make_fifo(Path::new("fifo"), 0o600).unwrap();
+    symlink(swapped.at("outside/file"), &link).unwrap();
+    let swap = || {
+        let _ = renameat_with(CWD, &fifo, CWD, &link, RenameFlags::EXCHANGE);
+    };
+    while_repeating(swap, || {
+        let mut tally = Tally::default();
+        let mut round = 0;
+        while round < ROUNDS || !tally.raced() {
+            assert!(round < ROUNDS_MAX, "{tally:?}");
+            round += 1;
+            let outcome = swapped.dir.open_fifo(Path::new("fifo"));
+            tally.count(&outcome);
+            match outcome {
+                Ok(opened) => {
+                    let found = rustix::fs::fstat(&opened).unwrap();
+                    assert_eq!(kind_of(&found), FileType::Fifo);
+                }
+                Err(FilesError::NotAFifo { .. }) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    });
+    swapped.assert_outside_untouched();
+}
+
+#[test]
+fn a_directory_that_moves_away_during_a_walk_ends_it_at_worst() {
+    let swapped = Swapped::new();
+    fs::create_dir_all(swapped.at("tree/deep/a/b/c/d")).unwrap();
+    let (from, to) = (swapped.at("tree/deep/a/b"), swapped.at("outside/moved"));
+    let move_about = || {
+        drop(fs::rename(&from, &to));
+        drop(fs::rename(&to, &from));
+    };
+    let limits = WalkLimits {
+        entries_max: 1_000,
+        depth_max: 10,
+    };
+    while_repeating(move_about, || {
+        for _ in 0..ROUNDS {
+            for entry in swapped.dir.walk(Path::new(""), limits).unwrap() {
+                match entry {
+                    // The file of the folder outside is never told as one of the tree.
+                    Ok(entry) => assert!(
+                        !entry.path.starts_with("deep") || !entry.path.ends_with("file"),
+                        "{entry:?}"
+                    ),
+                    Err(FilesError::Unsettled { .. } | FilesError::NotFound { .. }) => {}
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+        }
+    });
+    drop(fs::rename(&to, &from));
     swapped.assert_outside_untouched();
 }

@@ -11,13 +11,11 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::acting::{ActAs, Acting, begin};
+use super::nodes::PERMISSION_BITS;
 use super::{ConfinedDir, FilesError, Owner, kind_of, names};
 
 /// The mode of a file that was not there before.
 pub const FILE_MODE_DEFAULT: u32 = 0o644;
-
-/// Setuid, setgid and sticky bits are never given.
-const PERMISSION_BITS: u32 = 0o777;
 
 const COPY_BUFFER_BYTES: usize = 64 * 1024;
 

@@ -21,3 +21,4 @@ mod shared_shell;
 mod starting;
 mod streams;
 mod terminal;
+mod toolbox;
