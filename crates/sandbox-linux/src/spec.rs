@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::HostBase;
 use crate::cgroup::Limits;
 use crate::ids::IdRange;
+use crate::image::ImageBase;
 pub use crate::seccomp::Profile;
 use crate::step::{Access, Durability, UpperLayer};
 
@@ -70,6 +71,27 @@ pub enum Owners {
     },
 }
 
+/// What a box's `/` is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Base {
+    /// The host's own system.
+    Host(HostBase),
+    /// A root filesystem of its own.
+    Image(ImageBase),
+}
+
+impl From<HostBase> for Base {
+    fn from(base: HostBase) -> Self {
+        Self::Host(base)
+    }
+}
+
+impl From<ImageBase> for Base {
+    fn from(base: ImageBase) -> Self {
+        Self::Image(base)
+    }
+}
+
 /// A box to be made.
 #[derive(Debug, Clone)]
 pub struct BoxSpec {
@@ -77,7 +99,7 @@ pub struct BoxSpec {
     pub id: String,
     /// A private folder for the box's layers, made by the caller.
     pub directory: PathBuf,
-    pub base: HostBase,
+    pub base: Base,
     /// Read-only layers between the base and the box's own files, the newest first: saved boxes.
     pub layers: Vec<PathBuf>,
     pub mounts: Vec<MountSpec>,

@@ -17,7 +17,7 @@ use crate::kernel::Kernel;
 use crate::seccomp::Profile;
 
 /// Index of a file descriptor sent along with the steps.
-pub(crate) type DescriptorIndex = usize;
+pub type DescriptorIndex = usize;
 
 /// What a mount allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,30 @@ pub enum Devices {
 pub struct UpperLayer {
     pub upper: PathBuf,
     pub work: PathBuf,
+}
+
+/// A box's root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RootMount {
+    /// Where it is mounted on the host.
+    pub at: PathBuf,
+    /// Read-only layers as they are, the uppermost first.
+    pub lower: Vec<PathBuf>,
+    /// More of them, below those.
+    pub translated: Option<TranslatedLayers>,
+    pub upper: UpperLayer,
+    pub options: OverlayOptions,
+    /// Who gets the folders that are made on the way to a place; init otherwise.
+    pub maker: Option<Owner>,
+}
+
+/// Layers whose owners are shown through a user namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranslatedLayers {
+    /// The uppermost first.
+    pub layers: Vec<PathBuf>,
+    /// The user namespace.
+    pub owners: DescriptorIndex,
 }
 
 /// How overlayfs is told to behave.
@@ -70,6 +94,7 @@ pub enum Filesystem {
     Tmpfs {
         mode: u32,
         devices: Devices,
+        owner: Option<Owner>,
     },
     Proc,
     /// `owner` of the terminals, if it is not the one who opens them.
@@ -83,13 +108,8 @@ pub enum Filesystem {
 pub enum Step {
     /// Mounts made from here on must not leak back to the host.
     MakeMountsPrivate,
-    /// Mounts the box's root overlay on the host path `at`; later places are beneath it.
-    MountRoot {
-        at: PathBuf,
-        lower: Vec<PathBuf>,
-        upper: UpperLayer,
-        options: OverlayOptions,
-    },
+    /// Mounts the box's root overlay; later places are beneath it.
+    MountRoot(RootMount),
     MakeDirectory {
         place: PathBuf,
         mode: u32,
@@ -131,6 +151,8 @@ pub enum Step {
         place: PathBuf,
     },
     BringUpLoopback,
+    /// Lets every user of the box's network listen on ports below 1024.
+    AllowLowPorts,
     SetHostname {
         name: String,
     },
@@ -195,7 +217,7 @@ impl Step {
     pub fn describe(&self) -> String {
         match self {
             Self::MakeMountsPrivate => "detach the box's mounts from the host's".into(),
-            Self::MountRoot { at, .. } => format!("mount the box's root at `{}`", at.display()),
+            Self::MountRoot(root) => format!("mount the box's root at `{}`", root.at.display()),
             Self::MakeDirectory { place, .. } => {
                 format!("make folder `{}` in the box", place.display())
             }
@@ -223,6 +245,7 @@ impl Step {
                 format!("attach a mount at `{}` in the box", place.display())
             }
             Self::Mask { place } => format!("mask `{}` in the box", place.display()),
+            Self::AllowLowPorts => "open the box's low ports to its users".into(),
             Self::BringUpLoopback => "bring up the box's loopback interface".into(),
             Self::SetHostname { .. } => "set the box's host name".into(),
             Self::JoinControlGroups { .. } => "move the box into its control groups".into(),
@@ -243,12 +266,7 @@ impl Step {
     pub(crate) fn perform(&self, kernel: &mut dyn Kernel) -> io::Result<()> {
         match self {
             Self::MakeMountsPrivate => kernel.make_mounts_private(),
-            Self::MountRoot {
-                at,
-                lower,
-                upper,
-                options,
-            } => kernel.mount_root(at, lower, upper, *options),
+            Self::MountRoot(root) => kernel.mount_root(root),
             Self::MakeDirectory { place, mode, owner } => {
                 kernel.make_directory(place, *mode, *owner)
             }
@@ -271,6 +289,7 @@ impl Step {
             Self::AttachMount { mount, place } => kernel.attach_mount(*mount, place),
             Self::Mask { place } => kernel.mask(place),
             Self::BringUpLoopback => kernel.bring_up_loopback(),
+            Self::AllowLowPorts => kernel.allow_low_ports(),
             Self::SetHostname { name } => kernel.set_hostname(name),
             Self::JoinControlGroups { tasks } => kernel.join_control_groups(tasks),
             Self::NewCgroupNamespace => kernel.new_cgroup_namespace(),

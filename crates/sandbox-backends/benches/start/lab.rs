@@ -96,7 +96,7 @@ impl Lab {
         BoxSpec {
             directory: self.directory.join("boxes").join(&id),
             id,
-            base: self.base.clone(),
+            base: self.base.clone().into(),
             layers: Vec::new(),
             mounts: Vec::new(),
             profile: Profile::Strict,

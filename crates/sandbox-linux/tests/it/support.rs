@@ -81,7 +81,8 @@ pub(crate) fn spec(engine: &Engine, directory: &Path) -> BoxSpec {
         directory: home,
         base: engine
             .host_base(&base_options(&directory.join("base")))
-            .unwrap(),
+            .unwrap()
+            .into(),
         layers: Vec::new(),
         mounts: Vec::new(),
         profile: Profile::Strict,
