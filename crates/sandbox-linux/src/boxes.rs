@@ -11,12 +11,14 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
 
 use crate::cgroup::{BoxGroup, Unenforced, Usage};
+use crate::checks;
 use crate::error::{EngineError, HostFileContext, Result};
 use crate::init::display_name;
 use crate::job::{Command, Job, Streams};
 use crate::power::Power;
 use crate::protocol::{Answer, Order};
 use crate::spawner::NewProcess;
+use crate::spec::CommandUsers;
 use crate::wire;
 
 /// How long init may take to end after it was told to; then it is killed, which cannot fail.
@@ -37,6 +39,7 @@ pub struct LinuxBox {
     pidfd: OwnedFd,
     group: BoxGroup,
     unenforced: Vec<Unenforced>,
+    users: CommandUsers,
 }
 
 impl LinuxBox {
@@ -61,6 +64,7 @@ impl LinuxBox {
             pidfd: process.pidfd,
             group,
             unenforced,
+            users: CommandUsers::BoxUserOnly,
         }
     }
 
@@ -84,7 +88,14 @@ impl LinuxBox {
             pidfd: process,
             group,
             unenforced: Vec::new(),
+            users: CommandUsers::BoxUserOnly,
         })
+    }
+
+    /// Says whom commands may run as; the box's own user only, unless the base is an image.
+    #[must_use]
+    pub fn with_users(self, users: CommandUsers) -> Self {
+        Self { users, ..self }
     }
 
     pub fn id(&self) -> &str {
@@ -126,7 +137,7 @@ impl LinuxBox {
         })
     }
 
-    /// Starts a command as the box's user.
+    /// Starts a command.
     pub fn start(&self, command: &Command, streams: &Streams<'_>) -> Result<Job> {
         let (ours, theirs) = wire::socket_pair().map_err(|source| EngineError::Control {
             doing: "make a socket for a command in",
@@ -141,7 +152,8 @@ impl LinuxBox {
             }
             Streams::Terminal(size) => Some(*size),
         };
-        let launch = command.launch(self.power.command_ids(), terminal);
+        let user = checks::command_ids(&self.id, self.power, self.users, command.user)?;
+        let launch = command.launch(user, terminal);
         match self.order(&Order::Start(launch.clone()), &descriptors) {
             Err(EngineError::Control { source, .. })
                 if source.raw_os_error() == Some(libc::E2BIG) =>

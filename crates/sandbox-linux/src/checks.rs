@@ -5,7 +5,8 @@ use crate::ids::{HeldIds, IdRange, RANGE_IDS};
 use crate::plan::LAYERS_MAX;
 use crate::power::Power;
 use crate::prepared::PreparedSpec;
-use crate::spec::Base;
+use crate::spec::{Base, BoxSpec, CommandUser, CommandUsers, MountSpec, Owners, Profile};
+use crate::step::Access;
 
 fn lacks(reason: String, hint: &str) -> EngineError {
     EngineError::HostLacks {
@@ -66,6 +67,77 @@ pub(crate) fn check_base(spec: &PreparedSpec, power: Power) -> Result<()> {
         }
     };
     check_layers(&spec.id, count + spec.layers.len())
+}
+
+/// Refuses to let a box make setuid files where the host would honour them.
+pub(crate) fn check_profile(spec: &BoxSpec) -> Result<()> {
+    match (spec.profile, &spec.base) {
+        (Profile::Strict | Profile::Nested, _) => return Ok(()),
+        (Profile::Image, Base::Image(_)) => {}
+        (Profile::Image, Base::Host(_)) => {
+            return Err(EngineError::Invalid {
+                what: format!(
+                    "box `{}` has the profile of an image, and no image",
+                    spec.id
+                ),
+                hint: "use the strict profile on the host's own system".into(),
+            });
+        }
+    }
+    let lends = |mount: &&MountSpec| {
+        matches!(
+            mount,
+            MountSpec::Bind {
+                access: Access::ReadWrite,
+                owners: Owners::BoxUserIs { .. },
+                ..
+            }
+        )
+    };
+    match spec.mounts.iter().find(lends) {
+        None => Ok(()),
+        Some(mount) => Err(EngineError::Invalid {
+            what: format!(
+                "box `{}` could make setuid files of a user of this host at `{}`",
+                spec.id,
+                mount.place().display()
+            ),
+            hint: "share the folder read-only, or use the strict profile".into(),
+        }),
+    }
+}
+
+/// The ids that a command changes to, if it changes any.
+pub(crate) fn command_ids(
+    id: &str,
+    power: Power,
+    users: CommandUsers,
+    user: CommandUser,
+) -> Result<Option<(u32, u32)>> {
+    let refused = |user: String, hint: &str| EngineError::CommandUser {
+        id: id.to_owned(),
+        user,
+        hint: hint.into(),
+    };
+    let (uid, gid) = match user {
+        CommandUser::BoxUser => return Ok(power.command_ids()),
+        CommandUser::Root => (0, 0),
+        CommandUser::Ids { uid, gid } => (uid, gid),
+    };
+    match users {
+        CommandUsers::All if uid < RANGE_IDS && gid < RANGE_IDS => Ok(Some((uid, gid))),
+        CommandUsers::All => Err(refused(
+            format!("user {uid} with group {gid}"),
+            "ids inside go from 0 to 65535",
+        )),
+        CommandUsers::BoxUserOnly => Err(refused(
+            match uid {
+                0 => "root".into(),
+                uid => format!("user {uid}"),
+            },
+            "other users exist in boxes on an image only",
+        )),
+    }
 }
 
 /// Refuses more layers than make sense, before overlayfs does so without saying why.

@@ -285,6 +285,7 @@ impl Engine {
 
     /// Performs what is left.
     fn finish(&self, prepared: &mut Prepared, spec: &BoxSpec) -> Result<()> {
+        checks::check_profile(spec)?;
         if let Some(name) = &spec.hostname {
             names::check_hostname(name)?;
             names::write_files(&spec.directory, name)?;
@@ -382,7 +383,8 @@ impl Engine {
             prepared.process,
             prepared.group,
             processes_limit_is_by_rlimit,
-        ))
+        )
+        .with_users(spec.base.command_users()))
     }
 }
 

@@ -17,7 +17,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use crate::seccomp::{Filters, Profile};
 use crate::step::{
     Access, Capability, DescriptorIndex, Devices, Filesystem, Groups, OverlayOptions, Owner,
-    RootMount, TranslatedLayers, UpperLayer,
+    RootMount, TranslatedLayers, UpperLayer, capability_set,
 };
 use crate::{mounts, sys};
 
@@ -55,7 +55,8 @@ pub(crate) trait Kernel {
     fn enter_user_namespace(&mut self, descriptor: DescriptorIndex) -> io::Result<()>;
     fn become_user(&mut self, uid: u32, gid: u32, groups: Groups) -> io::Result<()>;
     fn limit_processes(&mut self, count_max: u64) -> io::Result<()>;
-    fn keep_capabilities(&mut self, keep: &[Capability]) -> io::Result<()>;
+    fn keep_capabilities(&mut self, keep: &[Capability], commands: &[Capability])
+    -> io::Result<()>;
     fn no_new_privileges(&mut self) -> io::Result<()>;
     fn hide_from_box(&mut self) -> io::Result<()>;
     fn die_with_spawner(&mut self) -> io::Result<()>;
@@ -395,23 +396,19 @@ impl Kernel for RealKernel {
         )?)
     }
 
-    fn keep_capabilities(&mut self, keep: &[Capability]) -> io::Result<()> {
-        let mut kept = CapabilitySet::empty();
-        for capability in keep {
-            kept |= match capability {
-                Capability::Kill => CapabilitySet::KILL,
-                Capability::SetGid => CapabilitySet::SETGID,
-                Capability::SetUid => CapabilitySet::SETUID,
-                Capability::DacReadSearch => CapabilitySet::DAC_READ_SEARCH,
-                Capability::SysPtrace => CapabilitySet::SYS_PTRACE,
-            };
-        }
+    fn keep_capabilities(
+        &mut self,
+        keep: &[Capability],
+        commands: &[Capability],
+    ) -> io::Result<()> {
+        let (keep, commands) = (capability_set(keep), capability_set(commands));
         // Init keeps what it holds; the bounding set only decides what an execve may bring.
-        sys::empty_bounding_set()?;
+        sys::limit_bounding_set(commands)?;
         rustix::thread::clear_ambient_capability_set()?;
         let sets = CapabilitySets {
-            effective: kept,
-            permitted: kept,
+            effective: keep,
+            // Forbidden new privileges, an execve gives only what was permitted before it.
+            permitted: keep | commands,
             inheritable: CapabilitySet::empty(),
         };
         Ok(rustix::thread::set_capabilities(None, sets)?)

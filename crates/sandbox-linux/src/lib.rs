@@ -66,7 +66,10 @@ pub use power::Power;
 pub use prepared::{Prepared, PreparedSpec};
 pub use process_tree::MARKER_VARIABLE;
 pub use protocol::{Exit, LaunchStage, OnDisconnect, Reach, TerminalSize};
-pub use spec::{BOX_USER, Base, BoxSpec, Lifetime, MountSpec, Network, Owners, Profile};
+pub use spec::{
+    BOX_USER, Base, BoxSpec, CommandUser, CommandUsers, Lifetime, MountSpec, Network, Owners,
+    Profile,
+};
 pub use step::{
     Access, DescriptorIndex, Durability, OverlayMarks, OverlayOptions, Owner, RootMount, Step,
     TranslatedLayers, UpperLayer,

@@ -13,7 +13,7 @@ use crate::seccomp::Profile;
 use crate::spec::{BOX_USER, Base, BoxSpec, Lifetime, MountSpec, Network};
 use crate::step::{
     Access, Capability, DescriptorIndex, Devices, Durability, Filesystem, Groups, OverlayOptions,
-    Owner, RootMount, Step, TranslatedLayers, UpperLayer, is_place,
+    Owner, ROOT_OF_IMAGE, RootMount, Step, TranslatedLayers, UpperLayer, is_place,
 };
 
 /// Device nodes that programs expect.
@@ -133,9 +133,11 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
         filesystem: Filesystem::Proc,
     });
     match profile {
-        Profile::Strict => steps.extend(PROC_MASKED.iter().map(|name| Step::Mask {
-            place: Path::new("/proc").join(name),
-        })),
+        Profile::Strict | Profile::Image => {
+            steps.extend(PROC_MASKED.iter().map(|name| Step::Mask {
+                place: Path::new("/proc").join(name),
+            }));
+        }
         // The kernel lets a nested user namespace mount its own /proc only if this one is whole.
         Profile::Nested => {}
     }
@@ -272,18 +274,7 @@ pub(crate) fn final_steps(
     if let Some(count_max) = processes_max {
         steps.push(Step::LimitProcesses { count_max });
     }
-    steps.push(Step::KeepCapabilities {
-        keep: match power {
-            Power::Root => vec![
-                Capability::Kill,
-                Capability::SetGid,
-                Capability::SetUid,
-                Capability::DacReadSearch,
-                Capability::SysPtrace,
-            ],
-            Power::User { .. } => Vec::new(),
-        },
-    });
+    steps.push(capabilities(power, &spec.base));
     steps.push(Step::NoNewPrivileges);
     // Changing ids and capabilities resets both of these, so they come after.
     steps.push(Step::HideFromBox);
@@ -295,6 +286,30 @@ pub(crate) fn final_steps(
         profile: spec.profile,
     });
     Ok(steps)
+}
+
+/// What init keeps, and what root's commands may have.
+fn capabilities(power: Power, base: &Base) -> Step {
+    let (mut keep, mut commands) = (Vec::new(), Vec::new());
+    match power {
+        Power::Root => keep.extend([
+            Capability::Kill,
+            Capability::SetGid,
+            Capability::SetUid,
+            Capability::DacReadSearch,
+            Capability::SysPtrace,
+        ]),
+        Power::User { .. } => {}
+    }
+    match base {
+        Base::Host(_) => {}
+        Base::Image(_) => {
+            // Terminals belong to whoever uses them.
+            keep.push(Capability::Chown);
+            commands.extend(ROOT_OF_IMAGE);
+        }
+    }
+    Step::KeepCapabilities { keep, commands }
 }
 
 /// The mounts of the specification, checked, after those that come with it.

@@ -50,7 +50,7 @@ fn the_order_on_an_image() {
     attach /shared <- #2
     enter user namespace #0
     become 0:0 without groups
-    keep capabilities [Kill, SetGid, SetUid, DacReadSearch, SysPtrace]
+    keep capabilities [Kill, SetGid, SetUid, DacReadSearch, SysPtrace, Chown], for root's commands [Chown, DacOverride, Fowner, Fsetid, Kill, NetBindService, SetFcap, SetGid, SetPcap, SetUid, SysChroot]
     no new privileges
     hide init
     die with spawner

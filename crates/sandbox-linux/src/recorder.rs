@@ -200,8 +200,16 @@ impl Kernel for Recorder {
         self.note(format!("limit processes to {count_max}"))
     }
 
-    fn keep_capabilities(&mut self, keep: &[Capability]) -> io::Result<()> {
-        self.note(format!("keep capabilities {keep:?}"))
+    fn keep_capabilities(
+        &mut self,
+        keep: &[Capability],
+        commands: &[Capability],
+    ) -> io::Result<()> {
+        let commands = match commands {
+            [] => String::new(),
+            commands => format!(", for root's commands {commands:?}"),
+        };
+        self.note(format!("keep capabilities {keep:?}{commands}"))
     }
 
     fn no_new_privileges(&mut self) -> io::Result<()> {

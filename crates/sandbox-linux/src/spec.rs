@@ -11,8 +11,38 @@ use crate::image::ImageBase;
 pub use crate::seccomp::Profile;
 use crate::step::{Access, Durability, UpperLayer};
 
-/// The box's user, as seen inside. Agents refuse to run as root, so commands do not.
+/// The box's user, as seen inside. Agents refuse to run as root, so commands do not unless they are told to.
 pub const BOX_USER: u32 = 1000;
+
+/// Whom a command runs as, inside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CommandUser {
+    /// The one with the id [`BOX_USER`].
+    #[default]
+    BoxUser,
+    /// Root of an image, over the box's own files and processes.
+    Root,
+    /// Another user of an image, without further groups.
+    Ids { uid: u32, gid: u32 },
+}
+
+/// Which users commands may run as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandUsers {
+    /// On the host's own system.
+    BoxUserOnly,
+    /// On an image.
+    All,
+}
+
+impl Base {
+    pub fn command_users(&self) -> CommandUsers {
+        match self {
+            Self::Host(_) => CommandUsers::BoxUserOnly,
+            Self::Image(_) => CommandUsers::All,
+        }
+    }
+}
 
 /// What the box can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

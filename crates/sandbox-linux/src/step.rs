@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::Kernel;
@@ -175,7 +176,10 @@ pub enum Step {
         count_max: u64,
     },
     KeepCapabilities {
+        /// What init uses.
         keep: Vec<Capability>,
+        /// What commands of root inside may have, and nothing that they start can go beyond.
+        commands: Vec<Capability>,
     },
     NoNewPrivileges,
     /// Other processes of the box must not look into init.
@@ -201,15 +205,61 @@ pub enum Groups {
     Keep,
 }
 
-/// The capabilities that init needs to start commands as another user and to end them.
+/// Capabilities that somebody in a box has, over the box's own ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Capability {
-    Kill,
-    SetGid,
-    SetUid,
-    /// With the next: reads the environment of commands, to find the marker of a job.
+    Chown,
+    DacOverride,
+    /// With [`Capability::SysPtrace`]: reads the environment of commands, to find the marker of a job.
     DacReadSearch,
+    Fowner,
+    Fsetid,
+    Kill,
+    NetBindService,
+    SetFcap,
+    SetGid,
+    SetPcap,
+    SetUid,
+    SysChroot,
     SysPtrace,
+}
+
+/// What root inside an image needs to install packages and to add users, as `apt-get` and `dpkg` do it.
+/// No mounts, no devices, no network administration, no look into init.
+pub(crate) const ROOT_OF_IMAGE: [Capability; 11] = [
+    Capability::Chown,
+    Capability::DacOverride,
+    Capability::Fowner,
+    Capability::Fsetid,
+    Capability::Kill,
+    Capability::NetBindService,
+    Capability::SetFcap,
+    Capability::SetGid,
+    Capability::SetPcap,
+    Capability::SetUid,
+    Capability::SysChroot,
+];
+
+/// Capabilities as the kernel's set.
+pub(crate) fn capability_set(capabilities: &[Capability]) -> CapabilitySet {
+    capabilities
+        .iter()
+        .map(|capability| match capability {
+            Capability::Chown => CapabilitySet::CHOWN,
+            Capability::DacOverride => CapabilitySet::DAC_OVERRIDE,
+            Capability::DacReadSearch => CapabilitySet::DAC_READ_SEARCH,
+            Capability::Fowner => CapabilitySet::FOWNER,
+            Capability::Fsetid => CapabilitySet::FSETID,
+            Capability::Kill => CapabilitySet::KILL,
+            Capability::NetBindService => CapabilitySet::NET_BIND_SERVICE,
+            Capability::SetFcap => CapabilitySet::SETFCAP,
+            Capability::SetGid => CapabilitySet::SETGID,
+            Capability::SetPcap => CapabilitySet::SETPCAP,
+            Capability::SetUid => CapabilitySet::SETUID,
+            Capability::SysChroot => CapabilitySet::SYS_CHROOT,
+            Capability::SysPtrace => CapabilitySet::SYS_PTRACE,
+        })
+        .collect()
 }
 
 impl Step {
@@ -297,7 +347,7 @@ impl Step {
             Self::EnterUserNamespace { descriptor } => kernel.enter_user_namespace(*descriptor),
             Self::BecomeUser { uid, gid, groups } => kernel.become_user(*uid, *gid, *groups),
             Self::LimitProcesses { count_max } => kernel.limit_processes(*count_max),
-            Self::KeepCapabilities { keep } => kernel.keep_capabilities(keep),
+            Self::KeepCapabilities { keep, commands } => kernel.keep_capabilities(keep, commands),
             Self::NoNewPrivileges => kernel.no_new_privileges(),
             Self::HideFromBox => kernel.hide_from_box(),
             Self::DieWithSpawner => kernel.die_with_spawner(),

@@ -4,42 +4,66 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use holm_sandbox_linux::{Engine, EngineError, Exit, IdRange, ImageOptions, Network};
+use holm_sandbox_linux::{
+    BoxSpec, Engine, EngineError, Exit, IdRange, ImageOptions, Network, Profile,
+};
 
 use super::privileged::root;
 use crate::image::{self, mode};
-use crate::support::{TestBox, TestFolder, base_options, is_root, token};
+use crate::support::{TestBox, TestFolder, base_options, is_root, spec, token};
 
 /// An image below a folder that only root may enter, as a server keeps it.
-struct Image {
-    folder: TestFolder,
+pub(super) struct Image {
+    pub(super) folder: TestFolder,
 }
 
 impl Image {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = TestFolder::new();
         image::make(&folder.path().join("image"));
         Self { folder }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("image").join(name)
     }
 
-    fn start(&self) -> TestBox {
+    pub(super) fn start(&self) -> TestBox {
         self.start_with(&[self.path("")], IdRange::FIRST)
     }
 
-    fn start_with(&self, layers: &[PathBuf], ids: IdRange) -> TestBox {
+    /// A box that must not come to be.
+    pub(super) fn try_start(&self, change: impl FnOnce(&mut BoxSpec)) -> Result<i32, EngineError> {
+        let engine = Engine::start().unwrap();
+        let directory = TestFolder::new();
+        let mut spec = spec(&engine, directory.path());
+        spec.base = engine
+            .image_base(&self.options(&[self.path("")]))
+            .unwrap()
+            .into();
+        spec.profile = Profile::Image;
+        change(&mut spec);
+        engine.create(&spec).map(|inner| inner.pid())
+    }
+
+    fn options(&self, layers: &[PathBuf]) -> ImageOptions {
+        ImageOptions {
+            directory: self.folder.path().join("bases"),
+            network: Network::None,
+            layers: layers.to_vec(),
+        }
+    }
+
+    pub(super) fn start_with(&self, layers: &[PathBuf], ids: IdRange) -> TestBox {
         TestBox::with(|spec| {
-            let options = ImageOptions {
-                directory: self.folder.path().join("bases"),
-                network: Network::None,
-                layers: layers.to_vec(),
-            };
-            let base = Engine::start().unwrap().image_base(&options).unwrap();
-            spec.base = base.into();
+            let options = self.options(layers);
+            spec.base = Engine::start()
+                .unwrap()
+                .image_base(&options)
+                .unwrap()
+                .into();
             spec.ids = ids;
+            spec.profile = Profile::Image;
         })
     }
 }
@@ -242,11 +266,7 @@ fn a_named_box_on_an_image_has_its_own_files() {
     }
     let image = Image::new();
     let sandbox = TestBox::with(|spec| {
-        let options = ImageOptions {
-            directory: image.folder.path().join("bases"),
-            network: Network::None,
-            layers: vec![image.path("")],
-        };
+        let options = image.options(&[image.path("")]);
         spec.base = Engine::start()
             .unwrap()
             .image_base(&options)
