@@ -4,8 +4,8 @@ use super::Method::{Delete, Get, Patch, Post, Put};
 use super::Support::{Shim, Supported};
 use super::reasons::{
     ADMIN, ARCHIVE, AUDIT, DEACTIVATE, DELETE_KEY, HEALTH, LABELS, LIMITS, LIST_KEYS, METRICS,
-    NO_USERS, ONE_ORGANIZATION, ONE_RUNNER, ORGANIZATION, OWN_PROXY, PUBLIC_AT_CREATION,
-    PUSH_ACCESS, REGIONS, REGISTRIES, SECRET_VALUES, TELEMETRY, WARM_POOLS, WEBHOOKS,
+    NO_USERS, ONE_ORGANIZATION, ONE_RUNNER, ORGANIZATION, OWN_PROXY, PUSH_ACCESS, REGIONS,
+    REGISTRIES, SECRET_VALUES, TELEMETRY, WARM_POOLS, WEBHOOKS,
 };
 use super::{Operation, Plane, Support};
 
@@ -107,7 +107,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op(Get, "/sandbox/{sandboxIdOrName}/forks", "getSandboxForks", "sandbox", instead(LABELS)),
     op(Get, "/sandbox/{sandboxIdOrName}/parent", "getSandboxParent", "sandbox", instead(LABELS)),
     op(Get, "/sandbox/{sandboxIdOrName}/ancestors", "getSandboxAncestors", "sandbox", instead(LABELS)),
-    op(Post, "/sandbox/{sandboxIdOrName}/public/{isPublic}", "updatePublicStatus", "sandbox", instead(PUBLIC_AT_CREATION)),
+    op(Post, "/sandbox/{sandboxIdOrName}/public/{isPublic}", "updatePublicStatus", "sandbox", Supported),
     op(Get, "/sandbox/{sandboxId}/signing-key", "getSandboxSigningKey", "sandbox", Supported),
     op(Post, "/sandbox/{sandboxId}/signing-key/rotate", "rotateSigningKey", "sandbox", Supported),
     op(Post, "/sandbox/{sandboxId}/last-activity", "updateLastActivity", "sandbox", Supported),

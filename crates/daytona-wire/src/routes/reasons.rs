@@ -16,7 +16,6 @@ pub(super) const ONE_ORGANIZATION: &str = "nothing: a server has one organizatio
 pub(super) const ONE_RUNNER: &str = "nothing: the server runs the sandboxes itself";
 pub(super) const ORGANIZATION: &str = "`organizationId` of the sandbox";
 pub(super) const OWN_PROXY: &str = "nothing: the server is its own preview proxy";
-pub(super) const PUBLIC_AT_CREATION: &str = "`public` when you create the sandbox";
 pub(super) const PUSH_ACCESS: &str = "a snapshot of a sandbox that you copied the files into";
 pub(super) const REGIONS: &str = "`GET /regions`";
 pub(super) const REGISTRIES: &str = "the registry in the name of the image";
