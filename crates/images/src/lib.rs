@@ -23,6 +23,7 @@ mod error;
 mod import;
 mod oci;
 mod pax;
+mod registry;
 mod store;
 mod tar_reader;
 mod tree;
@@ -31,5 +32,6 @@ mod watch;
 
 pub use config::{IMAGE_FILE_VERSION, ImageConfig};
 pub use error::{ImagesError, Result};
+pub use registry::{Credentials, PlainHttp, RegistryOptions};
 pub use store::{Images, ImportedImage};
 pub use watch::{Cancel, Limits, Progress, Watch};

@@ -95,6 +95,16 @@ impl Document {
 }
 
 impl Descriptor {
+    pub(crate) fn of_manifest(media_type: String, bytes: &[u8]) -> Self {
+        Self {
+            media_type,
+            digest: Digest::of(bytes).to_string(),
+            size: bytes.len() as u64,
+            platform: None,
+            annotations: std::collections::BTreeMap::new(),
+        }
+    }
+
     /// What has no platform is looked at; its configuration tells later.
     fn may_be_for_this_machine(&self) -> bool {
         self.platform.as_ref().is_none_or(|platform| {
@@ -104,6 +114,13 @@ impl Descriptor {
 }
 
 impl Index {
+    pub(crate) fn of(manifest: Descriptor) -> Self {
+        Self {
+            schema_version: 2,
+            manifests: vec![manifest],
+        }
+    }
+
     /// The manifest for this machine.
     pub(crate) fn select(&self) -> Result<&Descriptor> {
         self.manifests

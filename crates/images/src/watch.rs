@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{ImagesError, Result};
+
+/// How often something that waits looks whether it was cancelled.
+pub(crate) const CANCEL_POLL: Duration = Duration::from_millis(100);
 
 /// What is told while an image is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,10 @@
 )]
 
 mod archives;
+mod fake_registry;
 mod hostile;
 mod layouts;
 mod random_archives;
+mod real_registry;
+mod registries;
 mod support;
