@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
+use hyper::ext::ReasonPhrase;
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
@@ -46,6 +47,10 @@ impl Failure {
 fn text(status: StatusCode, line: &str) -> Response<Body> {
     let mut response = Response::new(Either::Left(Full::from(format!("{line}\n"))));
     *response.status_mut() = status;
+    // Most clients show of a refused CONNECT the status line alone.
+    if let Ok(phrase) = ReasonPhrase::try_from(line.as_bytes()) {
+        response.extensions_mut().insert(phrase);
+    }
     let headers = response.headers_mut();
     headers.insert(
         CONTENT_TYPE,

@@ -27,7 +27,7 @@ impl Default for Limits {
             connections: 256,
             lookups: 8,
             header_bytes: 64 * 1024,
-            header_timeout: Duration::from_secs(30),
+            header_timeout: Duration::from_secs(75),
             connect_timeout: Duration::from_secs(15),
             idle_timeout: Duration::from_secs(15 * 60),
             refusals_kept: 128,

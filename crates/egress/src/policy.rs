@@ -161,18 +161,28 @@ pub fn decide(
         (false, None) => Grant::Unrestricted,
     };
     let mut addresses = Vec::new();
+    let mut all_named = Named::Yes;
     let mut first_reason = None;
     for candidate in candidates {
         let named = is_in(networks.as_deref(), candidate.address);
         match judge(rules, candidate, by, named, port) {
-            Ok(address) => addresses.push(address),
+            Ok(address) => {
+                addresses.push(address);
+                if named == Named::No {
+                    all_named = Named::No;
+                }
+            }
             Err(reason) => {
                 first_reason.get_or_insert(reason);
             }
         }
     }
     if !addresses.is_empty() {
-        // A name that is allowed only because its addresses are has not been checked as a name.
+        // Where the addresses are enough, nothing depends on the name.
+        let by = match all_named {
+            Named::Yes => Grant::Network,
+            Named::No => by,
+        };
         return Verdict::Allow { addresses, by };
     }
     Verdict::Refuse(first_reason.unwrap_or(Reason::NoAddress))

@@ -20,6 +20,9 @@ use crate::secret::SecretRule;
 use crate::target::Destination;
 use crate::tasks::Tasks;
 
+/// A name may lead to any number of addresses; more than these are not looked at.
+const CANDIDATES_MAX: usize = 16;
+
 pub(crate) struct Sandbox {
     pub(crate) shared: Arc<Shared>,
     pub(crate) policy: watch::Receiver<Arc<Policy>>,
@@ -97,7 +100,8 @@ impl Sandbox {
             address,
             place: place(address),
         };
-        Ok(addresses.into_iter().map(candidate).collect())
+        let looked_at = addresses.into_iter().take(CANDIDATES_MAX);
+        Ok(looked_at.map(candidate).collect())
     }
 
     async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, Failure> {

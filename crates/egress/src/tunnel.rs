@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional_with_sizes};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -31,6 +31,9 @@ use crate::watched::Rewound;
 
 /// A TLS alert: fatal, access denied. The only words that a client understands at this point.
 const TLS_ACCESS_DENIED: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x31];
+
+/// Held for each direction of a tunnel.
+const RELAY_BYTES: usize = 32 * 1024;
 
 /// What is done with a tunnel that wants to be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +182,7 @@ pub(crate) async fn relay<I, O>(
 {
     let sandbox = &client.sandbox;
     tokio::select! {
-        ended = copy_bidirectional(&mut inside, &mut outside) => {
+        ended = copy_bidirectional_with_sizes(&mut inside, &mut outside, RELAY_BYTES, RELAY_BYTES) => {
             if let Err(error) = ended {
                 tracing::debug!(%error, "a tunnel broke off");
             }

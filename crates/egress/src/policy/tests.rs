@@ -147,7 +147,12 @@ fn either_list_is_enough() {
     );
     assert_eq!(
         say(&both, "example.com", &["10.0.0.5"], 443),
-        "Domain [10.0.0.5:443]"
+        "Network [10.0.0.5:443]"
+    );
+    // One address that only the name allows, and the name counts.
+    assert_eq!(
+        say(&both, "example.com", &["10.0.0.5", "8.8.8.8"], 443),
+        "Domain [10.0.0.5:443, 8.8.8.8:443]"
     );
     assert!(say(&both, "evil.com", &["8.8.8.8"], 443).contains("8.8.8.8 is not in"));
 }

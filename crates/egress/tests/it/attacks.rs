@@ -174,43 +174,135 @@ async fn targets_that_are_not_one_thing_are_refused() {
     assert_eq!(origin.heard(), "");
 }
 
+/// What becomes of a request whose length can be read in two ways.
+#[derive(Debug, PartialEq, Eq)]
+enum Fate {
+    Refused,
+    /// It arrives, with one length, and nothing is left over.
+    Framed(&'static str),
+}
+
 #[tokio::test]
 async fn a_request_hides_no_second_one() {
-    let world = World::new().await;
-    let hidden = "GET http://api.test/hidden HTTP/1.1\r\nHost: api.test\r\n\r\n";
+    let hidden = "GET /hidden HTTP/1.1\r\nHost: api.test\r\n\r\n";
     let length = hidden.len();
+    assert_eq!(length, 40);
+    let chunked = Fate::Framed("transfer-encoding: chunked");
     let framings = [
-        format!("Content-Length: 0\r\nContent-Length: {length}\r\n\r\n{hidden}"),
-        format!("Content-Length: 0, {length}\r\n\r\n{hidden}"),
-        format!("Content-Length: +{length}\r\n\r\n{hidden}"),
-        format!("Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-        format!("Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n\r\n0\r\n\r\n"),
-        format!("Transfer-Encoding: chunked, identity\r\n\r\n{hidden}"),
-        format!("Transfer-Encoding: xchunked\r\n\r\n{hidden}"),
-        format!("Transfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n{hidden}"),
-        format!("Connection: close, Content-Length\r\nContent-Length: {length}\r\n\r\n{hidden}"),
+        (
+            format!("Content-Length: 0\r\nContent-Length: {length}\r\n\r\n{hidden}"),
+            Fate::Refused,
+        ),
+        (
+            format!("Content-Length: 0, {length}\r\n\r\n{hidden}"),
+            Fate::Refused,
+        ),
+        (
+            format!("Content-Length: +{length}\r\n\r\n{hidden}"),
+            Fate::Refused,
+        ),
+        (format!("Content-Length: -1\r\n\r\n{hidden}"), Fate::Refused),
+        (
+            format!("Transfer-Encoding: chunked, identity\r\n\r\n{hidden}"),
+            Fate::Refused,
+        ),
+        (
+            format!("Transfer-Encoding: xchunked\r\n\r\n{hidden}"),
+            Fate::Refused,
+        ),
+        (
+            format!(
+                "Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}"
+            ),
+            Fate::Framed("transfer-encoding: chunked"),
+        ),
+        (
+            format!(
+                "Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n\r\n0\r\n\r\n{hidden}"
+            ),
+            chunked,
+        ),
+        (
+            format!("Content-Length: {length}\r\nContent-Length: {length}\r\n\r\n{hidden}"),
+            Fate::Framed("content-length: 40"),
+        ),
+        (
+            format!("Connection: Content-Length\r\nContent-Length: {length}\r\n\r\n{hidden}"),
+            Fate::Framed("content-length: 40"),
+        ),
     ];
-    for framing in framings {
+    let world = World::new().await;
+    for (framing, fate) in framings {
         let origin = Origin::scribe().await;
         let at = origin.at("api.test");
-        let mut stream = world.connect().await;
-        let request = format!("POST http://{at}/ HTTP/1.1\r\nHost: {at}\r\n{framing}");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        stream.shutdown().await.unwrap();
-        crate::world::read_all(&mut stream).await;
-        // What the origin hears is framed once, so that it cannot read what is in a body as a head.
+        let answer = world
+            .say(format!(
+                "POST http://{at}/ HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n{framing}"
+            ))
+            .await;
         let heard = origin.heard().to_lowercase();
         let head = heard.split("\r\n\r\n").next().unwrap_or_default();
+        let found = match heard.is_empty() {
+            true => Fate::Refused,
+            false => Fate::Framed(
+                ["transfer-encoding: chunked", "content-length: 40"]
+                    .into_iter()
+                    .find(|line| head.contains(line))
+                    .unwrap_or("nothing"),
+            ),
+        };
+        assert_eq!(found, fate, "{framing:?}: {answer} {heard}");
+        // What the origin hears is framed once, so that it reads no body as a head.
         let lengths = head.matches("content-length").count();
         let codings = head.matches("transfer-encoding").count();
         assert!(lengths + codings <= 1, "{framing:?}: {heard}");
-        if heard.contains("/hidden") {
-            assert!(
-                head.contains(&format!("content-length: {length}")),
-                "{framing:?}: {heard}"
-            );
+        if head.contains("chunked") {
+            assert!(!heard.contains("/hidden"), "{framing:?}: {heard}");
         }
     }
+}
+
+/// Requests that are almost right, many of them: none gets out, and the gateway goes on.
+#[tokio::test]
+async fn noise_does_no_harm() {
+    let world = World::strict().await;
+    let origin = Origin::http().await;
+    world.names.lead("home.evil.com", &["127.0.0.1"]);
+    let at = origin.at("home.evil.com");
+    let seeds = [
+        format!("GET http://{at}/a?b=c HTTP/1.1\r\nHost: {at}\r\nContent-Length: 3\r\n\r\nabc"),
+        format!("CONNECT {at} HTTP/1.1\r\nHost: {at}\r\n\r\n"),
+    ];
+    // A small generator, so that a failure can be had again.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |limit: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % u64::try_from(limit).unwrap()).unwrap()
+    };
+    for round in 0..400 {
+        let mut bytes = seeds[round % seeds.len()].clone().into_bytes();
+        for _ in 0..=next(4) {
+            let position = next(bytes.len());
+            match next(3) {
+                0 => bytes[position] = u8::try_from(next(256)).unwrap(),
+                1 => drop(bytes.remove(position)),
+                _ => bytes.insert(position, b"\r\n @:/[]%\0"[next(10)]),
+            }
+        }
+        let mut stream = world.connect().await;
+        stream.write_all(&bytes).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let answer = crate::world::read_all(&mut stream).await;
+        assert!(
+            !answer.starts_with("HTTP/1.1 2"),
+            "{:?}: {answer}",
+            String::from_utf8_lossy(&bytes)
+        );
+    }
+    assert_eq!(origin.connections.load(Ordering::SeqCst), 0);
+    assert!(world.get(&at, "/").await.starts_with("HTTP/1.1 403 "));
 }
 
 #[tokio::test]

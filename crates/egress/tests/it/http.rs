@@ -124,7 +124,7 @@ async fn a_refusal_says_which_rule_and_what_to_do() {
     );
     let refused = world.get(&origin.at("other.test"), "/").await;
     assert!(
-        refused.starts_with("HTTP/1.1 403 Forbidden\r\n"),
+        refused.starts_with("HTTP/1.1 403 egress to other.test:"),
         "{refused}"
     );
     let line = format!(

@@ -107,6 +107,46 @@ async fn curl_reaches_what_is_allowed() {
     assert!(text(&output).contains("403"), "{}", text(&output));
 }
 
+/// Large enough that curl asks first (`Expect: 100-continue`).
+#[tokio::test]
+async fn curl_uploads_what_is_large() {
+    let world = World::new().await;
+    let plain = Origin::http().await;
+    let encrypted = Origin::https(&world.vouched.config).await;
+    world.secret(PLACEHOLDER, VALUE, &["api.test"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large");
+    let content: Vec<u8> = (0..3_000_000_u32)
+        .map(|number| number.to_le_bytes()[0])
+        .collect();
+    std::fs::write(&path, &content).unwrap();
+    let urls = [
+        format!("http://{}/mirror", plain.at("api.test")),
+        format!("https://{}/mirror", encrypted.at("api.test")),
+        format!("https://{}/mirror", encrypted.at("other.test")),
+    ];
+    for url in urls {
+        let Some(mut curl) = program(&world, "curl") else {
+            return;
+        };
+        curl.command
+            .args(["-sS", "--fail", "-T"])
+            .arg(&path)
+            .arg(&url);
+        let output = run(curl).await;
+        assert!(
+            output.status.success(),
+            "{url}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(
+            output.stdout == content,
+            "{url}: {} bytes",
+            output.stdout.len()
+        );
+    }
+}
+
 #[tokio::test]
 async fn python_reaches_what_is_allowed() {
     let world = World::new().await;

@@ -176,7 +176,7 @@ async fn an_opened_tunnel_ends_with_its_permission() {
 }
 
 #[tokio::test]
-async fn a_web_socket_over_tls_carries_the_value_in_its_head() {
+async fn a_web_socket_over_tls_goes_through_and_its_frames_are_left_alone() {
     let world = World::new().await;
     let origin = Origin::https(&world.vouched.config).await;
     world.secret(PLACEHOLDER, VALUE, &["api.test"]);
