@@ -282,7 +282,7 @@ fn a_folder_of_a_host_user_is_used_as_that_user() {
             },
         }];
     });
-    let files = sandbox.inner.files().unwrap();
+    let files = sandbox.files();
     let options = WriteOptions::default();
     files
         .write_atomic(Path::new("/shared/new/file"), b"x", options)
