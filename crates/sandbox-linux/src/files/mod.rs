@@ -16,13 +16,13 @@
 mod copy;
 mod copy_in;
 mod copy_out;
-mod descent;
+pub(crate) mod descent;
 mod error;
 mod make_dirs;
 mod names;
 mod read;
 mod remove;
-mod resolve;
+pub(crate) mod resolve;
 mod write;
 
 #[cfg(test)]
