@@ -153,6 +153,17 @@ fn holes_take_no_space() {
 }
 
 #[test]
+fn blocks_are_shared_where_the_file_system_can() {
+    let (folder, to, report) =
+        copied(|from| fs::write(from.join("file"), "x".repeat(5000)).unwrap());
+    let probe = fs::File::create(folder.path().join("probe")).unwrap();
+    let original = fs::File::open(folder.path().join("from/file")).unwrap();
+    let can = rustix::fs::ioctl_ficlone(&probe, &original).is_ok();
+    assert_eq!(report.reflinks, u64::from(can));
+    assert_eq!(fs::read(to.join("file")).unwrap(), [b'x'; 5000]);
+}
+
+#[test]
 fn folders_beyond_what_is_remembered_are_all_copied() {
     let (_folder, to, report) = copied(|from| {
         for number in 0..150 {
