@@ -99,6 +99,16 @@ impl ServerConfig {
         self.data.join("volumes")
     }
 
+    /// Unpacked images.
+    pub fn images(&self) -> PathBuf {
+        self.data.join("images")
+    }
+
+    /// Files of sandboxes that were saved, as layers for others.
+    pub fn layers(&self) -> PathBuf {
+        self.data.join("layers")
+    }
+
     /// What is on its way to be removed.
     pub fn trash(&self) -> PathBuf {
         self.data.join("trash")
@@ -109,8 +119,9 @@ impl ServerConfig {
     }
 
     /// All folders that a server keeps.
-    pub(crate) fn folders(&self) -> [PathBuf; 5] {
+    pub(crate) fn folders(&self) -> [PathBuf; 6] {
         [
+            self.layers(),
             self.boxes(),
             self.bases(),
             self.snapshots(),

@@ -103,12 +103,12 @@ pub struct BoxRecord {
 }
 
 /// What a sandbox's files stand on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Foundation {
     /// The host's own root.
     Host,
-    /// An unpacked image, by the id of its snapshot.
-    Image { snapshot: String },
+    /// An unpacked image, by its name among the images.
+    Image { image: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -92,7 +92,11 @@ impl Server {
             listen: address,
             ..self.config
         };
-        let making = Arc::new(Making::new(config.clone(), self.engine));
+        let making = Arc::new(Making::new(
+            config.clone(),
+            self.engine,
+            Arc::clone(&self.store),
+        )?);
         let sandboxes = Sandboxes::new(Arc::clone(&self.store), making);
         sandboxes::restore(&sandboxes)
             .await

@@ -18,7 +18,7 @@ mod acting;
 mod copy;
 mod copy_in;
 mod copy_out;
-mod descent;
+pub(crate) mod descent;
 mod error;
 mod make_dirs;
 mod names;
@@ -26,7 +26,7 @@ mod nodes;
 mod read;
 mod remove;
 mod rename;
-mod resolve;
+pub(crate) mod resolve;
 mod walk;
 mod write;
 

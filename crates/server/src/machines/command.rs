@@ -79,9 +79,10 @@ impl Machine {
     ) -> Result<(Running, OwnedFd), EngineError> {
         let machine = Arc::clone(self);
         let started = tokio::task::spawn_blocking(move || {
-            let mut job = machine
-                .inner
-                .start(&command(&spec), &Streams::Terminal(size))?;
+            let mut job = machine.inner.start(
+                &command(&spec, machine.account.command_user()),
+                &Streams::Terminal(size),
+            )?;
             let terminal = job
                 .take_terminal()
                 .ok_or_else(|| machine.lost(io::ErrorKind::InvalidData.into()))?;
@@ -110,9 +111,10 @@ impl Machine {
             stdout_write.as_fd(),
             stderr_write.as_fd(),
         ];
-        let job = self
-            .inner
-            .start(&command(spec), &Streams::Descriptors(streams))?;
+        let job = self.inner.start(
+            &command(spec, self.account.command_user()),
+            &Streams::Descriptors(streams),
+        )?;
         Ok((
             job,
             Pipes {
@@ -136,13 +138,13 @@ impl Machine {
     }
 }
 
-fn command(spec: &CommandSpec) -> Command {
+fn command(spec: &CommandSpec, user: CommandUser) -> Command {
     Command {
         argv: spec.argv.clone(),
         env: spec.env.clone(),
         cwd: spec.cwd.clone(),
         disconnect: spec.disconnect,
-        user: CommandUser::BoxUser,
+        user,
     }
 }
 

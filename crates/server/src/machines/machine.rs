@@ -8,19 +8,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use holm_sandbox_linux::files::{ConfinedDir, FilesError};
 use holm_sandbox_linux::{EngineError, LinuxBox};
 
+use super::account::Account;
 use super::activity::Activity;
+use super::outside::WayOut;
 use crate::error::{ApiError, Result};
 use crate::toolbox::ToolboxState;
-
-/// The user that commands run as.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
-    pub name: String,
-    pub uid: u32,
-    pub gid: u32,
-    /// Absolute, as seen inside.
-    pub home: PathBuf,
-}
 
 /// A running box with what the server keeps about it while it runs.
 #[derive(Debug)]
@@ -35,6 +27,7 @@ pub struct Machine {
     pub(super) inner: Arc<LinuxBox>,
     pub(super) root: ConfinedDir,
     pub(super) environment: RwLock<BTreeMap<String, String>>,
+    pub(crate) way_out: WayOut,
 }
 
 impl Machine {

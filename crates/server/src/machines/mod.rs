@@ -1,15 +1,18 @@
 //! Running boxes of sandboxes: made, found again, and used.
 
+mod account;
 mod activity;
 mod adopt;
 mod command;
 mod machine;
 mod make;
+pub(crate) mod outside;
 mod readiness;
 
+pub use account::Account;
 pub use activity::{Activity, ActivityGuard};
 pub(crate) use adopt::{Adopted, adopt, remove_groups};
 pub use command::{CommandSpec, Input, Output, Running, exit_code};
-pub use machine::{Account, Machine};
+pub use machine::Machine;
 pub(crate) use make::{MakeError, Making, Wanted, make};
 pub(crate) use readiness::Readiness;

@@ -4,7 +4,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use holm_sandbox_linux::{Access, BoxSpec, Engine, EngineError, Exit, IdRange, MountSpec, Owners};
+use holm_sandbox_linux::{
+    Access, BoxSpec, Durability, Engine, EngineError, Exit, IdRange, LayerOptions, MountSpec,
+    Owners, ShiftOwners, copy_layer,
+};
 
 use super::privileged::root;
 use crate::support::{TestBox, TestFolder, base_options, is_root, spec};
@@ -65,6 +68,45 @@ fn boxes_of_two_ranges_cannot_touch_each_others_files() {
     let owner = |path: &Path| fs::metadata(path).unwrap().uid();
     assert_eq!(owner(&folder.path().join("file")), range(1).base() + 1000);
     assert_eq!(owner(&folder.path().join("mine")), 0x7fff_0000 + 1000);
+}
+
+#[test]
+fn a_saved_box_serves_another_range() {
+    if !root() {
+        return;
+    }
+    let original = TestBox::with(|spec| in_range(spec, range(1)));
+    original
+        .sh("umask 077; mkdir ~/private; echo text > ~/private/file")
+        .success();
+    original.inner.stop().unwrap();
+    let upper = original.directory.path().join("box/root-upper");
+    let copy = original.directory.path().join("copy");
+    let options = LayerOptions {
+        owners: Some(ShiftOwners {
+            from: range(1),
+            to: range(2),
+        }),
+        bytes_max: None,
+        durability: Durability::Volatile,
+    };
+    copy_layer(&upper, &copy, &options).unwrap();
+    let other = TestBox::with(|spec| {
+        in_range(spec, range(2));
+        spec.layers = vec![copy];
+    });
+    assert_eq!(
+        other
+            .sh("cat ~/private/file; echo more >> ~/private/file")
+            .success(),
+        "text\n"
+    );
+    // As it is, it is nobody's in the other range.
+    let stranger = TestBox::with(|spec| {
+        in_range(spec, range(2));
+        spec.layers = vec![upper];
+    });
+    assert_eq!(stranger.sh("cat ~/private/file").exit, Exit::Code(1));
 }
 
 #[test]
