@@ -16,6 +16,7 @@
 //! - What fails leaves nothing; what has a name is complete (`store`).
 
 mod config;
+mod debootstrap;
 mod decompress;
 mod digest;
 mod docker_archive;
@@ -23,6 +24,7 @@ mod error;
 mod import;
 mod oci;
 mod pax;
+mod program;
 mod registry;
 mod store;
 mod tar_reader;

@@ -7,6 +7,7 @@
 )]
 
 mod archives;
+mod debian;
 mod fake_registry;
 mod hostile;
 mod layouts;
