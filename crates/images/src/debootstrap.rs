@@ -39,7 +39,7 @@ impl Images {
         let mut argv: Vec<OsString> = ["unshare", "--mount", "--propagation", "private", "--pid"]
             .into_iter()
             .chain(["--fork", "--kill-child", "debootstrap"])
-            .chain(["--variant=minbase", "--", suite])
+            .chain(["--variant=minbase", suite])
             .map(OsString::from)
             .collect();
         argv.push(tree.clone().into());

@@ -44,6 +44,7 @@ fn a_mirror_that_does_not_answer_is_told() {
             .is_some_and(|line| chain(&error).contains(line)),
         "{lines:?}"
     );
+    assert!(chain(&error).contains("127.0.0.1:9"), "{error}");
     let refused = watched(|watch| place.images.debootstrap("image", "--help", None, watch));
     assert!(matches!(refused, Err(ImagesError::InvalidImage { .. })));
 }

@@ -7,6 +7,7 @@
 )]
 
 mod archives;
+mod builds;
 mod debian;
 mod fake_registry;
 mod hostile;
