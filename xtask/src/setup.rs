@@ -34,6 +34,8 @@ const PACKAGES: &[Package] = &[
     package("bubblewrap", "bwrap", Purpose::Tests),
     // Images: pulls are tested against a registry on loopback.
     package("docker-registry", "docker-registry", Purpose::Tests),
+    package("debootstrap", "debootstrap", Purpose::Tests),
+    package("buildah", "buildah", Purpose::Tests),
     // The root file system of many machines is not fit for measuring (see `bench`).
     package("xfsprogs", "mkfs.xfs", Purpose::Benchmarks),
     package("crun", "crun", Purpose::Benchmarks),
