@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use holm_images::BuildNetwork;
+
 /// Everything that the command line decides.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -17,6 +19,8 @@ pub struct ServerConfig {
     pub preview_domain: Option<String>,
     /// The home whose toolchains boxes on the host's base see.
     pub toolchain_home: Option<PathBuf>,
+    /// What the steps of image builds can reach.
+    pub build_network: BuildNetwork,
     pub limits: ServerLimits,
 }
 
@@ -75,6 +79,7 @@ impl ServerConfig {
             public_url: None,
             preview_domain: None,
             toolchain_home: None,
+            build_network: BuildNetwork::None,
             limits: ServerLimits::default(),
         }
     }
@@ -99,6 +104,11 @@ impl ServerConfig {
         self.data.join("volumes")
     }
 
+    /// Logs of builds.
+    pub fn builds(&self) -> PathBuf {
+        self.data.join("builds")
+    }
+
     /// Unpacked images.
     pub fn images(&self) -> PathBuf {
         self.data.join("images")
@@ -119,8 +129,9 @@ impl ServerConfig {
     }
 
     /// All folders that a server keeps.
-    pub(crate) fn folders(&self) -> [PathBuf; 6] {
+    pub(crate) fn folders(&self) -> [PathBuf; 7] {
         [
+            self.builds(),
             self.layers(),
             self.boxes(),
             self.bases(),

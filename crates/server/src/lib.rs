@@ -15,6 +15,7 @@
 pub mod api;
 mod app;
 mod auth;
+mod builds;
 mod builtin;
 mod clock;
 mod config;
@@ -29,4 +30,5 @@ pub mod toolbox;
 
 pub use config::{ServerConfig, ServerLimits, TlsFiles};
 pub use error::{ApiError, ServeError};
+pub use holm_images::BuildNetwork;
 pub use serve::{Server, ServerHandle};

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::app::app;
+use crate::builds::Builds;
 use crate::builtin;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
@@ -103,12 +104,17 @@ impl Server {
             .map_err(|error| ServeError::Restore {
                 message: error.message,
             })?;
+        let builds = Builds::new(Arc::clone(&self.store), Arc::clone(&sandboxes.making));
+        builds.restore()?;
+        builds.collect()?;
+        sandboxes.wait_for_builds(&builds);
         let clocks = tokio::spawn(sandboxes::run_clocks(Arc::clone(&sandboxes)));
         let lock = self._lock;
         let state = Arc::new(Shared {
             config,
             store: self.store,
             sandboxes,
+            builds,
         });
         let drain = state.config.limits.drain;
         let (stop, stopped) = watch::channel(Stop::NotYet);

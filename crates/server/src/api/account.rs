@@ -107,7 +107,10 @@ async fn create_key(
     }
 }
 
-async fn current_key(State(state): State<AppState>, caller: Caller) -> Result<Json<ApiKeyListItem>> {
+async fn current_key(
+    State(state): State<AppState>,
+    caller: Caller,
+) -> Result<Json<ApiKeyListItem>> {
     Ok(Json(show(&find(&state, &caller, &caller.key_name)?)))
 }
 
@@ -142,7 +145,9 @@ async fn organization(
     Path(id): Path<String>,
 ) -> Result<Json<Organization>> {
     if id != caller.organization {
-        return Err(ApiError::not_found(format!("Organization with ID {id} not found")));
+        return Err(ApiError::not_found(format!(
+            "Organization with ID {id} not found"
+        )));
     }
     Ok(Json(own_organization(&state, &caller)?))
 }

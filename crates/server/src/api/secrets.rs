@@ -24,7 +24,10 @@ pub(super) fn router() -> Router<AppState> {
     Router::new()
         .route("/secret", get(list_all).post(create))
         .route("/secret/paginated", get(list))
-        .route("/secret/{secret}", get(show_one).patch(update).delete(delete))
+        .route(
+            "/secret/{secret}",
+            get(show_one).patch(update).delete(delete),
+        )
         .route("/sandbox/{sandbox}/secrets", put(set_of_sandbox))
 }
 
@@ -86,7 +89,10 @@ async fn list(
     items.truncate(limit);
     Ok(Json(ListSecretsResponse {
         total: wanted.len() as u64,
-        next_cursor: items.last().filter(|_| is_cut).map(|last| last.name.clone()),
+        next_cursor: items
+            .last()
+            .filter(|_| is_cut)
+            .map(|last| last.name.clone()),
         items,
     }))
 }
@@ -115,7 +121,10 @@ async fn create(
     let shown = show(&record);
     let writing = state.clone();
     tokio::task::spawn_blocking(move || {
-        let count = writing.store.list::<SecretRecord>(&record.organization)?.len();
+        let count = writing
+            .store
+            .list::<SecretRecord>(&record.organization)?
+            .len();
         if count >= SECRETS_MAX {
             return Err(ApiError::bad_request(format!(
                 "an organisation has at most {SECRETS_MAX} secrets: delete some"
@@ -214,7 +223,11 @@ pub(super) fn check_references(
                 "invalid environment variable name: '{variable}'"
             )));
         }
-        if state.store.find_by_name::<SecretRecord>(organization, name)?.is_none() {
+        if state
+            .store
+            .find_by_name::<SecretRecord>(organization, name)?
+            .is_none()
+        {
             return Err(ApiError::bad_request(format!("Secret {name} not found")));
         }
     }

@@ -44,7 +44,9 @@ pub(super) fn find(state: &Shared, organization: &str, id_or_name: &str) -> Resu
         Some(found) => Some(found),
         None => state.store.find_by_name(organization, id_or_name)?,
     };
-    found.ok_or_else(|| ApiError::not_found(format!("Volume with ID or name {id_or_name} not found")))
+    found.ok_or_else(|| {
+        ApiError::not_found(format!("Volume with ID or name {id_or_name} not found"))
+    })
 }
 
 async fn list(State(state): State<AppState>, caller: Caller) -> Result<Json<Vec<Volume>>> {
@@ -75,7 +77,10 @@ async fn create(
     let ids = state.sandboxes.ids(&caller.organization)?;
     let writing = state.clone();
     let record = tokio::task::spawn_blocking(move || {
-        let count = writing.store.list::<VolumeRecord>(&record.organization)?.len();
+        let count = writing
+            .store
+            .list::<VolumeRecord>(&record.organization)?
+            .len();
         if count >= VOLUMES_MAX {
             return Err(ApiError::new(
                 holm_daytona_wire::error::ErrorCode::Forbidden,
@@ -110,8 +115,8 @@ async fn show_by_name(
     Path(name): Path<String>,
 ) -> Result<Json<Volume>> {
     let found: Option<VolumeRecord> = state.store.find_by_name(&caller.organization, &name)?;
-    let found = found
-        .ok_or_else(|| ApiError::not_found(format!("Volume with name {name} not found")))?;
+    let found =
+        found.ok_or_else(|| ApiError::not_found(format!("Volume with name {name} not found")))?;
     Ok(Json(show(&found)))
 }
 

@@ -12,6 +12,7 @@ use super::account::Account;
 use super::activity::Activity;
 use super::outside::WayOut;
 use crate::error::{ApiError, Result};
+use crate::records::SecretRecord;
 use crate::toolbox::ToolboxState;
 
 /// A running box with what the server keeps about it while it runs.
@@ -83,6 +84,20 @@ impl Machine {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         change(&mut environment);
+    }
+
+    /// Puts the placeholders of these secrets into the environment of new commands, and lets the values out.
+    pub(crate) fn use_secrets(&self, secrets: &[(String, SecretRecord)]) {
+        self.change_environment(|environment| {
+            for (variable, secret) in secrets {
+                environment.insert(variable.clone(), secret.placeholder.clone());
+            }
+        });
+        let rules = secrets
+            .iter()
+            .filter_map(|(_, secret)| super::outside::rule(secret).ok())
+            .collect();
+        self.way_out.set_secrets(rules);
     }
 
     /// Runs blocking work on the box away from the async workers.

@@ -10,9 +10,8 @@ use holm_egress::{proxy_environment, trust_environment};
 use holm_images::{Images, ImagesError};
 use holm_sandbox_linux::files::{ConfinedDir, FilesError, Permissions, Resolve, WriteOptions};
 use holm_sandbox_linux::{
-    Access, Base, BaseOptions, BoxSpec, Durability, Engine, EngineError, HostBase, IdRange,
-    ImageOptions, Lifetime, Limits, LinuxBox, MountSpec, Network, Owner, Owners, Power,
-    ProcessIdentity, Profile, WIRE_VERSION,
+    Base, BaseOptions, BoxSpec, Durability, Engine, EngineError, HostBase, IdRange, ImageOptions,
+    Lifetime, Limits, LinuxBox, Network, Owner, Power, ProcessIdentity, Profile, WIRE_VERSION,
 };
 use holm_store::{Store, StoreError};
 
@@ -272,6 +271,7 @@ pub(crate) fn make(
     make_folder(&directory)?;
     let socket = directory.join("control");
     remove_if_there(&socket)?;
+    let volumes = making.volume_mounts(record, wanted.ids)?;
     let spec = BoxSpec {
         id: record.id.clone(),
         directory: directory.clone(),
@@ -281,7 +281,7 @@ pub(crate) fn make(
             .iter()
             .map(|layer| making.config.layers().join(layer))
             .collect(),
-        mounts: volume_mounts(&making.config, record),
+        mounts: volumes.mounts.clone(),
         profile: match record.foundation {
             Foundation::Host => Profile::Strict,
             Foundation::Image { .. } => Profile::Image,
@@ -320,22 +320,6 @@ pub(crate) fn limits(resources: Resources) -> Limits {
         cpu_millis: Some(resources.cpu.saturating_mul(1_000)),
         pids: Some(PROCESSES_MAX),
     }
-}
-
-fn volume_mounts(config: &ServerConfig, record: &SandboxRecord) -> Vec<MountSpec> {
-    let mount = |volume: &crate::records::VolumeMount| {
-        let mut source = config.volumes().join(&volume.volume_id);
-        if let Some(subpath) = &volume.subpath {
-            source.push(subpath);
-        }
-        MountSpec::Bind {
-            source,
-            place: volume.mount_path.clone().into(),
-            access: Access::ReadWrite,
-            owners: Owners::AsOnHost,
-        }
-    };
-    record.volumes.iter().map(mount).collect()
 }
 
 fn environment(account: &Account, base: &Base, record: &SandboxRecord) -> BTreeMap<String, String> {
@@ -378,7 +362,7 @@ fn add_toolchains(environment: &mut BTreeMap<String, String>, base: &HostBase) {
     }
 }
 
-fn make_folder(path: &Path) -> Result<(), MakeError> {
+pub(super) fn make_folder(path: &Path) -> Result<(), MakeError> {
     match fs::create_dir(path) {
         Ok(()) => Ok(()),
         // A box that is started again keeps its layers.

@@ -8,11 +8,14 @@ mod machine;
 mod make;
 pub(crate) mod outside;
 mod readiness;
+mod saved;
+mod volumes;
 
 pub use account::Account;
 pub use activity::{Activity, ActivityGuard};
 pub(crate) use adopt::{Adopted, adopt, remove_groups};
 pub use command::{CommandSpec, Input, Output, Running, exit_code};
 pub use machine::Machine;
-pub(crate) use make::{MakeError, Making, Wanted, make};
+pub(crate) use make::{MakeError, Making, Wanted, limits, make};
 pub(crate) use readiness::Readiness;
+pub(crate) use volumes::empty_trash;

@@ -28,7 +28,9 @@ impl Making {
             Power::Root => std::os::unix::fs::chown(&path, Some(owner.uid), Some(owner.gid)),
             Power::User { .. } => Ok(()),
         });
-        made.map_err(|source| ApiError::internal("the folder of the volume could not be made", source))
+        made.map_err(|source| {
+            ApiError::internal("the folder of the volume could not be made", source)
+        })
     }
 
     /// Moves the folder of a volume out of the way; it is removed later.
