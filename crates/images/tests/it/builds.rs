@@ -181,7 +181,7 @@ fn a_step_is_alone_and_has_no_power_on_the_host() {
     fs::write(outside.join("victim"), "untouched").unwrap();
     let before = Fingerprint::of(&outside);
     let text = format!(
-        "FROM {}/base:1\nUSER 0\nRUN cat /proc/self/uid_map; cat /proc/net/dev; ls -d /proc/[0-9]*; \
+        "FROM {}/base:1\nUSER 0\nRUN exec 2>&1; cat /proc/self/uid_map; cat /proc/net/dev; ls -d /proc/[0-9]*; \
          ls /proc/1/root/ /proc/2/root/; ls /proc/1/root/{outside}; cat /proc/kmsg; \
          mknod /disk b 254 0; kill -9 1; echo over > /proc/sys/kernel/core_pattern; echo still here\n",
         registry.address,
