@@ -92,8 +92,8 @@ impl Gateway {
     }
 
     /// Serves the sandbox behind `listener` until the handle is dropped. A new policy counts at
-    /// once and ends what it does not allow; new secrets count for the next request. Must be called
-    /// within a tokio runtime.
+    /// once and ends what it does not allow; new secrets count for the next request. Refusals are
+    /// logged in the span of the caller. Must be called within a tokio runtime.
     pub fn serve(
         &self,
         listener: TcpListener,

@@ -8,10 +8,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::world::origin::Origin;
 use crate::world::{World, exchange, read_all, read_head, until};
 
+/// Short, and long enough for a machine that is busy with other things.
 fn limits() -> Limits {
     Limits {
-        header_timeout: Duration::from_millis(300),
-        idle_timeout: Duration::from_millis(600),
+        header_timeout: Duration::from_secs(1),
+        idle_timeout: Duration::from_secs(3),
         connections: 3,
         refusals_kept: 2,
         ..Limits::default()
