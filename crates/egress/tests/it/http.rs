@@ -62,6 +62,22 @@ async fn both_legs_are_kept_alive() {
 }
 
 #[tokio::test]
+async fn an_origin_that_closes_silently_is_asked_again() {
+    let world = World::new().await;
+    let origin = Origin::saying("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+    let at = origin.at("api.test");
+    let mut stream = world.connect().await;
+    for _ in 0..5 {
+        let request = format!("GET http://{at}/ HTTP/1.1\r\nHost: {at}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        assert!(read_head(&mut stream).await.starts_with("HTTP/1.1 200 "));
+        let mut body = [0; 2];
+        stream.read_exact(&mut body).await.unwrap();
+    }
+    assert_eq!(origin.connections.load(Ordering::SeqCst), 5);
+}
+
+#[tokio::test]
 async fn bodies_stream_in_both_directions_at_once() {
     let world = World::new().await;
     let origin = Origin::http().await;
