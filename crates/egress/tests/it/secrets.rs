@@ -150,6 +150,24 @@ async fn clear_text_is_refused_unless_the_host_is_given_so() {
 }
 
 #[tokio::test]
+async fn a_tunnel_is_no_way_around_that() {
+    let world = World::new().await;
+    let origin = Origin::http().await;
+    let at = origin.at("api.test");
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: {at}\r\nX-Api-Key: {PLACEHOLDER}\r\nConnection: close\r\n\r\n"
+    );
+    let cases = [("api.test", " 403 "), ("http://api.test", VALUE)];
+    for (host, expected) in cases {
+        world.secret(PLACEHOLDER, VALUE, &[host]);
+        let mut tunnel = world.tunnel(&at).await.unwrap();
+        tunnel.write_all(request.as_bytes()).await.unwrap();
+        let answer = read_all(&mut tunnel).await;
+        assert!(answer.contains(expected), "{host}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_host_with_a_secret_may_be_spoken_to_otherwise() {
     let world = World::new().await;
     let origin = Origin::echo().await;
