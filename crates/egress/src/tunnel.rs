@@ -81,11 +81,7 @@ fn run(
             Ok(Err(_)) | Err(_) => return,
         };
         if secret == Secret::NotWanted && dialed.way.by != Grant::Domain {
-            let Dialed {
-                stream: outside,
-                way,
-            } = dialed;
-            relay(&client, &way, NameCheck::NotDone, stream, outside).await;
+            pass_on(&client, dialed, NameCheck::NotDone, stream).await;
             return;
         }
         look(client, dialed, secret, stream).await;
@@ -127,14 +123,24 @@ where
     match opening.protocol {
         Protocol::Tls { .. } if secret == Secret::Wanted => stand_in(client, dialed, stream).await,
         Protocol::Http => serve_inside(client, dialed, Scheme::Http, stream).await,
-        Protocol::Tls { .. } | Protocol::Ssh | Protocol::Other => {
-            let Dialed {
-                stream: outside,
-                way,
-            } = dialed;
-            relay(&client, &way, NameCheck::Done, stream, outside).await;
+        Protocol::Tls { name: Some(_) } | Protocol::Ssh => {
+            pass_on(&client, dialed, NameCheck::Done, stream).await;
+        }
+        Protocol::Tls { name: None } | Protocol::Other => {
+            pass_on(&client, dialed, NameCheck::NotDone, stream).await;
         }
     }
+}
+
+async fn pass_on<S>(client: &Client, dialed: Dialed, check: NameCheck, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let Dialed {
+        stream: outside,
+        way,
+    } = dialed;
+    relay(client, &way, check, stream, outside).await;
 }
 
 /// Answers in place of the host, so that a secret can be put into the requests to it.

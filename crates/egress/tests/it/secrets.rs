@@ -175,6 +175,12 @@ async fn a_host_with_a_secret_may_be_spoken_to_otherwise() {
     let mut tunnel = world.tunnel(&origin.at("api.test")).await.unwrap();
     let said = format!("SSH-2.0-{PLACEHOLDER}");
     assert_eq!(exchange(&mut tunnel, &said).await, said);
+    // The name of bytes that nobody understands was never checked, and now it would have to be.
+    let mut other = world.tunnel(&origin.at("api.test")).await.unwrap();
+    assert_eq!(exchange(&mut other, "\u{1}bytes").await, "\u{1}bytes");
+    world.allow("", "api.test");
+    assert_eq!(read_all(&mut other).await, "");
+    assert_eq!(exchange(&mut tunnel, "still").await, "still");
 }
 
 #[tokio::test]
