@@ -3,10 +3,10 @@
 //! One module per resource. Handlers check and translate; [`crate::sandboxes`] acts.
 
 mod account;
-mod body;
+pub(crate) mod body;
 mod build_log;
 pub(crate) mod health;
-mod query;
+pub(crate) mod query;
 mod sandbox_changes;
 mod sandbox_create;
 mod sandbox_list;
