@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use holm_sandbox_linux::files::ConfinedDir;
 use holm_sandbox_linux::pump::{Cause, Pump, Running, Source};
 use holm_sandbox_linux::{
-    Access, Account, BaseOptions, BoxSpec, Command, Durability, Engine, EngineError, Exit, IdRange,
-    Job, Lifetime, Limits, LinuxBox, MountSpec, Network, OnDisconnect, Owners, Profile, Streams,
+    Access, Account, BaseOptions, BoxSpec, Command, CommandUser, Durability, Engine, EngineError,
+    Exit, IdRange, Job, Lifetime, Limits, LinuxBox, MountSpec, Network, OnDisconnect, Owners,
+    Profile, Streams,
 };
 
 /// Where the test binary lies in a box that was made with [`probed`].
@@ -81,7 +82,8 @@ pub(crate) fn spec(engine: &Engine, directory: &Path) -> BoxSpec {
         directory: home,
         base: engine
             .host_base(&base_options(&directory.join("base")))
-            .unwrap(),
+            .unwrap()
+            .into(),
         layers: Vec::new(),
         mounts: Vec::new(),
         profile: Profile::Strict,
@@ -189,6 +191,7 @@ pub(crate) fn command(argv: &[&str]) -> Command {
             ("HOME".into(), HOME.into()),
         ],
         cwd: PathBuf::from("/"),
+        user: CommandUser::BoxUser,
         disconnect: OnDisconnect::Kill,
     }
 }

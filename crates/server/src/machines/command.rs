@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use holm_sandbox_linux::{
-    Command, EngineError, Exit, Job, OnDisconnect, Reach, Streams, TerminalSize,
+    Command, CommandUser, EngineError, Exit, Job, OnDisconnect, Reach, Streams, TerminalSize,
 };
 use tokio::net::unix::pipe;
 
@@ -142,6 +142,7 @@ fn command(spec: &CommandSpec) -> Command {
         env: spec.env.clone(),
         cwd: spec.cwd.clone(),
         disconnect: spec.disconnect,
+        user: CommandUser::BoxUser,
     }
 }
 

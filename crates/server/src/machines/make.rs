@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use holm_sandbox_linux::{
-    Access, BaseOptions, BoxSpec, Durability, Engine, EngineError, HostBase, IdRange, Lifetime,
-    Limits, LinuxBox, MountSpec, Network, Owners, Power, ProcessIdentity, Profile, WIRE_VERSION,
+    Access, Base, BaseOptions, BoxSpec, Durability, Engine, EngineError, HostBase, IdRange,
+    Lifetime, Limits, LinuxBox, MountSpec, Network, Owners, Power, ProcessIdentity, Profile,
+    WIRE_VERSION,
 };
 use holm_store::StoreError;
 
@@ -145,7 +146,7 @@ pub(crate) fn make(
     let spec = BoxSpec {
         id: record.id.clone(),
         directory: directory.clone(),
-        base: making.host_base(wanted.ids)?,
+        base: Base::Host(making.host_base(wanted.ids)?),
         layers: Vec::new(),
         mounts: volume_mounts(&making.config, record),
         profile: Profile::Strict,

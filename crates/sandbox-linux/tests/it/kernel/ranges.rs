@@ -18,7 +18,7 @@ fn in_range(spec: &mut BoxSpec, ids: IdRange) {
     let mut options = base_options(&spec.directory.with_file_name("base"));
     options.ids = ids;
     spec.ids = ids;
-    spec.base = Engine::start().unwrap().host_base(&options).unwrap();
+    spec.base = Engine::start().unwrap().host_base(&options).unwrap().into();
 }
 
 fn sharing(folder: &Path, ids: IdRange) -> TestBox {

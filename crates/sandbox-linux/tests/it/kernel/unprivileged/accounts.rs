@@ -11,7 +11,7 @@ fn the_user_and_the_home_are_those_of_the_account() {
     let sandbox = TestBox::with(|spec| {
         let mut options = base_options(&spec.directory.with_file_name("base"));
         options.account = Account::new("daytona", Path::new("/home/daytona")).unwrap();
-        spec.base = Engine::start().unwrap().host_base(&options).unwrap();
+        spec.base = Engine::start().unwrap().host_base(&options).unwrap().into();
     });
     assert_eq!(
         sandbox.sh("id -un; id -gn; id -u").success(),

@@ -61,7 +61,7 @@ fn a_chain_of_a_thousand_layers_says_what_to_do() {
     spec.layers = vec![directory.path().to_path_buf(); 1000];
     match engine.create(&spec).map(|inner| inner.pid()) {
         Err(EngineError::Invalid { what, hint }) => {
-            assert!(what.contains("1000 layers"), "{what}");
+            assert!(what.contains("1001 layers"), "{what}");
             assert!(hint.contains("begin again"), "{hint}");
         }
         other => panic!("{other:?}"),
