@@ -2,9 +2,9 @@
 //!
 //! One module per resource. Handlers check and translate; [`crate::sandboxes`] acts.
 
-mod body;
+pub(crate) mod body;
 pub(crate) mod health;
-mod query;
+pub(crate) mod query;
 mod sandbox_create;
 mod sandbox_list;
 mod sandbox_show;

@@ -9,6 +9,7 @@ use holm_sandbox_linux::files::{ConfinedDir, FilesError};
 use holm_sandbox_linux::{EngineError, LinuxBox};
 
 use super::activity::Activity;
+use super::ids::BoxIds;
 use crate::error::{ApiError, Result};
 use crate::toolbox::ToolboxState;
 
@@ -28,6 +29,7 @@ pub struct Machine {
     /// The sandbox's id.
     pub id: String,
     pub account: Account,
+    pub ids: BoxIds,
     pub activity: Arc<Activity>,
     /// A folder of the host for logs and the like; the box does not see it.
     pub directory: PathBuf,

@@ -14,6 +14,7 @@ use holm_sandbox_linux::{
 use holm_store::StoreError;
 
 use super::activity::Activity;
+use super::ids::BoxIds;
 use super::machine::{Account, Machine};
 use crate::config::ServerConfig;
 use crate::records::{BoxRecord, Resources, SandboxRecord};
@@ -123,6 +124,10 @@ impl Making {
             id: wanted.record.id.clone(),
             environment: RwLock::new(environment(&account, &base, wanted.record)),
             account,
+            ids: BoxIds {
+                power: self.engine.power(),
+                range: wanted.ids,
+            },
             activity: Arc::clone(wanted.activity),
             directory: self.config.box_directory(&wanted.record.id),
             toolbox: ToolboxState::default(),

@@ -3,6 +3,7 @@
 mod activity;
 mod adopt;
 mod command;
+mod ids;
 mod machine;
 mod make;
 mod readiness;
@@ -10,6 +11,7 @@ mod readiness;
 pub use activity::{Activity, ActivityGuard};
 pub(crate) use adopt::{Adopted, adopt, remove_groups};
 pub use command::{CommandSpec, Input, Output, Running, exit_code};
+pub use ids::BoxIds;
 pub use machine::{Account, Machine};
 pub(crate) use make::{MakeError, Making, Wanted, make};
 pub(crate) use readiness::Readiness;

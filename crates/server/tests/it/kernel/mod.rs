@@ -1,3 +1,5 @@
 //! With real boxes.
 
+mod files;
+mod inside;
 mod lifecycle;
