@@ -71,6 +71,26 @@ impl Machine {
         }
     }
 
+    /// Starts the first of these commands whose program the box has.
+    pub async fn start_first(
+        self: &Arc<Self>,
+        spec: CommandSpec,
+        argvs: &[Vec<OsString>],
+    ) -> Result<Running, EngineError> {
+        let mut failed = self.lost(io::ErrorKind::InvalidInput.into());
+        for argv in argvs {
+            let spec = CommandSpec {
+                argv: argv.clone(),
+                ..spec.clone()
+            };
+            match self.start(spec).await {
+                Err(error @ EngineError::CommandNotFound { .. }) => failed = error,
+                started => return started,
+            }
+        }
+        Err(failed)
+    }
+
     /// Starts a command on a terminal of its own. The descriptor is the terminal's other side.
     pub async fn start_on_terminal(
         self: &Arc<Self>,
