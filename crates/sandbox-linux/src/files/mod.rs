@@ -27,6 +27,7 @@ mod read;
 mod remove;
 mod rename;
 pub(crate) mod resolve;
+mod staged;
 mod walk;
 mod write;
 
@@ -40,6 +41,8 @@ mod tests_hostile;
 mod tests_kernel;
 #[cfg(test)]
 mod tests_nodes;
+#[cfg(test)]
+mod tests_staged;
 #[cfg(test)]
 mod tests_trees;
 
@@ -55,6 +58,7 @@ pub use error::FilesError;
 pub use read::{Entry, EntryKind, Metadata};
 pub use rename::Replace;
 pub use resolve::Resolve;
+pub use staged::StagedFile;
 pub use walk::{Walk, WalkEntry, WalkLimits};
 pub use write::{Durability, FILE_MODE_DEFAULT, Permissions, WriteOptions};
 

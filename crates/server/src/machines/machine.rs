@@ -10,6 +10,7 @@ use holm_sandbox_linux::{EngineError, LinuxBox};
 
 use super::account::Account;
 use super::activity::Activity;
+use super::ids::BoxIds;
 use super::outside::WayOut;
 use crate::error::{ApiError, Result};
 use crate::records::SecretRecord;
@@ -21,6 +22,7 @@ pub struct Machine {
     /// The sandbox's id.
     pub id: String,
     pub account: Account,
+    pub ids: BoxIds,
     pub activity: Arc<Activity>,
     /// A folder of the host for logs and the like; the box does not see it.
     pub directory: PathBuf,

@@ -17,6 +17,7 @@ use holm_store::{Store, StoreError};
 
 use super::account::{Account, HOME, USER};
 use super::activity::Activity;
+use super::ids::BoxIds;
 use super::machine::Machine;
 use super::outside::{self, BUNDLE_PLACE, GATEWAY_PORT, Outside};
 use crate::config::ServerConfig;
@@ -191,6 +192,10 @@ impl Making {
             id: record.id.clone(),
             environment: RwLock::new(environment),
             account,
+            ids: BoxIds {
+                power: self.engine.power(),
+                range: wanted.ids,
+            },
             activity: Arc::clone(wanted.activity),
             directory: self.config.box_directory(&record.id),
             toolbox: ToolboxState::default(),

@@ -4,7 +4,9 @@
 //! sandbox running and keeps it awake, and works on its machine.
 
 mod code_run;
+mod command;
 mod execute;
+mod files;
 mod info;
 mod inside;
 
@@ -40,4 +42,5 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(info::router())
         .merge(execute::router())
         .merge(code_run::router())
+        .merge(files::router())
 }

@@ -1,4 +1,6 @@
 //! With real boxes.
 
 mod execute;
+mod files;
+mod inside;
 mod lifecycle;
