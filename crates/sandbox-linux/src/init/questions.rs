@@ -33,7 +33,7 @@ impl Init {
                     };
                     let descriptors: Vec<BorrowedFd<'_>> =
                         parked.descriptors.iter().map(AsFd::as_fd).collect();
-                    drop(wire::send(&socket, &reply, &descriptors));
+                    send(&socket, &reply, &descriptors);
                     return;
                 }
                 None => (Reply::NotParked, None),
@@ -50,8 +50,16 @@ impl Init {
             Question::Listen { port } => descriptor_or_error(listen(port)),
         };
         let descriptors: Vec<BorrowedFd<'_>> = made.iter().map(AsFd::as_fd).collect();
+        send(&socket, &reply, &descriptors);
+    }
+}
+
+/// Sends the one reply. Descriptors may be refused by the kernel when too many are on their way; then that is the reply.
+fn send(socket: &OwnedFd, reply: &Reply, descriptors: &[BorrowedFd<'_>]) {
+    if let Err(error) = wire::send(socket, reply, descriptors) {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
         // A host that has stopped waiting has closed the other end.
-        drop(wire::send(&socket, &reply, &descriptors));
+        drop(wire::send(socket, &Reply::Failed { errno }, &[]));
     }
 }
 

@@ -255,3 +255,46 @@ fn the_files_of_a_box_are_used_with_its_users_rights() {
         .unwrap();
     assert_eq!(sandbox.sh("stat -c %u /tmp/file").success(), "1000\n");
 }
+
+#[test]
+fn a_folder_of_a_host_user_is_used_as_that_user() {
+    if !root() {
+        return;
+    }
+    use std::os::unix::fs::{MetadataExt, chown};
+    const USER: u32 = 4_242;
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    chown(folder.path(), Some(USER), Some(USER)).unwrap();
+    fs::write(folder.path().join("roots"), "secret").unwrap();
+    fs::set_permissions(
+        folder.path().join("roots"),
+        fs::Permissions::from_mode(0o600),
+    )
+    .unwrap();
+    let sandbox = TestBox::with(|spec| {
+        spec.mounts = vec![MountSpec::Bind {
+            source: folder.path().to_path_buf(),
+            place: "/work".into(),
+            access: Access::ReadWrite,
+            owners: Owners::BoxUserIs {
+                uid: USER,
+                gid: USER,
+            },
+        }];
+    });
+    let files = sandbox.inner.files().unwrap();
+    let options = WriteOptions::default();
+    files
+        .write_atomic(Path::new("/work/new/file"), b"x", options)
+        .unwrap();
+    files.make_fifo(Path::new("/work/fifo"), 0o640).unwrap();
+    for path in ["new", "new/file", "fifo"] {
+        let found = fs::metadata(folder.path().join(path)).unwrap();
+        assert_eq!((found.uid(), found.gid()), (USER, USER), "{path}");
+    }
+    let text = sandbox.sh("stat -c '%u %a' /work/new/file /work/fifo");
+    assert_eq!(text.success(), "1000 644\n1000 640\n");
+    let secret = files.read(Path::new("/work/roots"), 100);
+    assert!(matches!(secret, Err(FilesError::Io { .. })), "{secret:?}");
+}
