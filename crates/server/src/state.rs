@@ -7,6 +7,7 @@ use axum::http::header::HOST;
 use holm_store::Store;
 
 use crate::config::ServerConfig;
+use crate::metrics::Metrics;
 use crate::sandboxes::Sandboxes;
 
 /// The server, as handlers see it. Cheap to clone.
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) store: Arc<Store>,
     pub(crate) sandboxes: Arc<Sandboxes>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Shared {

@@ -4,6 +4,7 @@
 
 mod body;
 pub(crate) mod health;
+pub(crate) mod metrics;
 mod query;
 mod sandbox_create;
 mod sandbox_list;
@@ -20,5 +21,7 @@ pub(crate) use sandbox_show::show;
 
 /// The routes below `/api`.
 pub(crate) fn router() -> Router<AppState> {
-    Router::new().merge(sandboxes::router())
+    Router::new()
+        .merge(health::router())
+        .merge(sandboxes::router())
 }
