@@ -2,11 +2,11 @@
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 
 use crate::error::{ApiError, Plane, render};
 use crate::state::AppState;
-use crate::{api, toolbox};
+use crate::{api, request, toolbox};
 
 /// The whole server as a service.
 pub(crate) fn app(state: AppState) -> Router {
@@ -36,6 +36,12 @@ pub(crate) fn app(state: AppState) -> Router {
         .nest("/api", control)
         .nest("/toolbox/{sandbox}", inside())
         .merge(api::health::router())
+        .merge(
+            api::metrics::router().layer(from_fn(|request: Request, next: Next| {
+                render(Plane::Control, request, next)
+            })),
+        )
         .layer(DefaultBodyLimit::max(json_bytes_max))
+        .layer(from_fn_with_state(state.clone(), request::watch))
         .with_state(state)
 }

@@ -38,6 +38,10 @@ pub struct ServerLimits {
     pub sandboxes_max: usize,
     /// Connections at once; more wait in the kernel.
     pub connections_max: usize,
+    /// All headers of a request together.
+    pub header_bytes_max: usize,
+    /// How long a client may take to send them, and be idle between two requests.
+    pub header_patience: Duration,
     /// A JSON body.
     pub json_bytes_max: usize,
     /// One uploaded file.
@@ -59,6 +63,8 @@ impl Default for ServerLimits {
         Self {
             sandboxes_max: 2_000,
             connections_max: 4_096,
+            header_bytes_max: 64 * 1024,
+            header_patience: Duration::from_secs(30),
             json_bytes_max: 16 * 1024 * 1024,
             upload_bytes_max: 64 * 1024 * 1024 * 1024,
             terminals_max: 64,

@@ -12,6 +12,7 @@
 //! **Invariants:** a change is written to the store before it is made or answered. Another organisation's sandbox does
 //! not exist. This crate makes no system call of its own: the engine does, and blocking calls leave the workers.
 
+mod accept;
 pub mod api;
 mod app;
 mod auth;
@@ -22,10 +23,13 @@ mod config;
 mod error;
 pub mod keys;
 pub mod machines;
+mod metrics;
 pub mod records;
+mod request;
 pub mod sandboxes;
 mod serve;
 mod state;
+mod tls;
 pub mod toolbox;
 
 pub use config::{ServerConfig, ServerLimits, TlsFiles};

@@ -8,6 +8,7 @@ use holm_store::Store;
 
 use crate::builds::Builds;
 use crate::config::ServerConfig;
+use crate::metrics::Metrics;
 use crate::sandboxes::Sandboxes;
 
 /// The server, as handlers see it. Cheap to clone.
@@ -19,6 +20,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<Store>,
     pub(crate) sandboxes: Arc<Sandboxes>,
     pub(crate) builds: Arc<Builds>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Shared {

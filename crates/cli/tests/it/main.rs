@@ -12,5 +12,6 @@
 mod help;
 mod help_sandbox;
 mod kernel;
+mod serve;
 mod support;
 mod usage;

@@ -6,6 +6,7 @@ mod account;
 pub(crate) mod body;
 mod build_log;
 pub(crate) mod health;
+pub(crate) mod metrics;
 pub(crate) mod query;
 mod sandbox_changes;
 mod sandbox_create;
@@ -28,6 +29,7 @@ pub(crate) use sandbox_show::show;
 pub(crate) fn router() -> Router<AppState> {
     Router::new()
         .merge(account::router())
+        .merge(health::router())
         .merge(sandbox_changes::router())
         .merge(sandboxes::router())
         .merge(secrets::router())

@@ -41,7 +41,7 @@ pub(crate) struct WayOut {
 impl Outside {
     /// Loads the authority that vouches for hosts towards boxes, or makes it at the first start.
     pub(crate) fn open(data: &Path, own: SocketAddr) -> Result<Self, ServeError> {
-        let path = data.join("egress-authority.pem");
+        let path = data.join("egress-authority-key.pem");
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| ServeError::Tls {
             path: path.clone(),
             source,
@@ -51,7 +51,7 @@ impl Outside {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let authority =
                     CertificateAuthority::generate().map_err(|error| failed(error.into()))?;
-                write_private(&path, authority.to_pem().expose())
+                write_private(&path, authority.key_pem().expose())
                     .map_err(|error| failed(error.into()))?;
                 authority
             }
