@@ -22,11 +22,18 @@ fn limits() -> Limits {
 #[tokio::test]
 async fn who_is_slow_with_the_head_is_left() {
     let world = World::with_limits(limits()).await;
-    let mut slow = world.connect().await;
-    slow.write_all(b"GET http://api.test/ HTTP/1.1\r\nX-")
-        .await
-        .unwrap();
-    assert!(!read_all(&mut slow).await.contains(" 200 "));
+    let (mut reader, mut writer) = world.connect().await.into_split();
+    // Never idle, and never done with the head.
+    let dripping = tokio::spawn(async move {
+        let mut head = "GET http://api.test/ HTTP/1.1\r\nX-"
+            .bytes()
+            .chain(std::iter::repeat(b'a'));
+        while writer.write_all(&[head.next().unwrap()]).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert!(!read_all(&mut reader).await.contains(" 200 "));
+    dripping.abort();
     let mut silent = world.connect().await;
     assert_eq!(read_all(&mut silent).await, "");
     until("both are gone", || {
