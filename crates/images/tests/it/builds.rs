@@ -234,3 +234,47 @@ fn a_build_ends_with_everything_it_started() {
         assert!(!String::from_utf8_lossy(&command).contains("sleep\u{0}54321"));
     }
 }
+
+#[test]
+fn a_step_that_eats_memory_is_ended() {
+    let Some(place) = place() else { return };
+    if !have_builder() {
+        return;
+    }
+    let registry = base(&place, shell_image());
+    // Two gibibytes, and then it would succeed.
+    let text = format!(
+        "FROM {}/base:1\nUSER 0\nRUN x=a; for i in 1 2 3 4 5 6 7 8; do x=$x$x$x$x$x$x$x$x; \
+         x=$x$x; done; echo survived\n",
+        registry.address
+    );
+    let told = Mutex::new(Vec::new());
+    let progress = |progress: Progress<'_>| {
+        if let Progress::Line(line) = progress {
+            told.lock().unwrap().push(line.to_owned());
+        }
+    };
+    let options = BuildOptions {
+        memory_bytes_max: 256 << 20,
+        ..BuildOptions::default()
+    };
+    let outcome = watched(|watch| {
+        let watch = Watch {
+            progress: &progress,
+            ..*watch
+        };
+        place.images.build("image", &text, None, &options, &watch)
+    });
+    let log = told.into_inner().unwrap();
+    if log.iter().any(|line| line.contains("not limited")) {
+        println!("skipped: this host does not limit memory");
+        return;
+    }
+    assert!(!log.contains(&"survived".to_owned()), "{log:?}");
+    let error = outcome.unwrap_err();
+    assert!(
+        matches!(error, ImagesError::ProgramFailed { .. }),
+        "{error}"
+    );
+    place.assert_nothing_left();
+}
