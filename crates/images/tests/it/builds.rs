@@ -7,7 +7,9 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use holm_images::{BuildOptions, Cancel, ImagesError, ImportedImage, Progress, Watch};
+use holm_images::{
+    BuildNetwork, BuildOptions, Cancel, ImagesError, ImportedImage, Progress, Watch,
+};
 use holm_testkit::Fingerprint;
 
 use crate::fake_registry::FakeRegistry;
@@ -198,6 +200,37 @@ fn a_step_is_alone_and_has_no_power_on_the_host() {
     assert!(processes < 20, "{said}");
     assert!(!image.layers[0].join("disk").exists());
     assert_eq!(before.changes_to(&Fingerprint::of(&outside)), [""; 0]);
+}
+
+#[test]
+fn steps_have_the_hosts_network_when_asked_for() {
+    let Some(place) = place() else { return };
+    if !have_builder() {
+        return;
+    }
+    let registry = base(&place, shell_image());
+    let text = format!(
+        "FROM {}/base:1\nUSER 0\nRUN cat /proc/net/route > /route\n",
+        registry.address
+    );
+    let options = BuildOptions {
+        network: BuildNetwork::Host,
+        ..BuildOptions::default()
+    };
+    let image = watched(|watch| place.images.build("image", &text, None, &options, watch)).unwrap();
+    // Names of interfaces and destinations; counters in the same table move on.
+    let names = |path: &std::path::Path| -> Vec<String> {
+        let text = fs::read_to_string(path).unwrap();
+        let words = |line: &str| {
+            line.split_whitespace()
+                .take(2)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        text.lines().map(words).collect()
+    };
+    let host = std::path::Path::new("/proc/net/route");
+    assert_eq!(names(&image.layers[0].join("route")), names(host));
 }
 
 #[test]
