@@ -8,6 +8,7 @@ mod command;
 mod computer_use;
 mod execute;
 mod files;
+mod git;
 mod info;
 mod inside;
 mod system;
@@ -47,6 +48,7 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(execute::router())
         .merge(code_run::router())
         .merge(files::router())
+        .merge(git::router())
         .merge(system::router())
         .merge(computer_use::router())
 }

@@ -2,6 +2,7 @@
 
 mod execute;
 mod files;
+mod git;
 mod inside;
 mod lifecycle;
 mod system;
