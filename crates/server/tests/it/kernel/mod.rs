@@ -2,5 +2,8 @@
 
 mod execute;
 mod files;
+mod git;
 mod inside;
 mod lifecycle;
+mod system;
+mod transfers;
