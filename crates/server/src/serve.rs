@@ -16,6 +16,7 @@ use crate::app::app;
 use crate::builtin;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
+use crate::events;
 use crate::machines::Making;
 use crate::metrics::Metrics;
 use crate::sandboxes::{self, Sandboxes};
@@ -98,7 +99,7 @@ impl Server {
                 message: error.message,
             })?;
         let metrics = Metrics::new();
-        let aside = vec![
+        let mut aside = vec![
             tokio::spawn(sandboxes::run_clocks(Arc::clone(&sandboxes))),
             tokio::spawn(Arc::clone(&metrics).count(sandboxes.changes())),
         ];
@@ -109,9 +110,12 @@ impl Server {
             sandboxes,
             metrics: Arc::clone(&metrics),
         });
+        let (events, io) = events::layer(&state);
+        let changes = state.sandboxes.changes();
+        aside.push(tokio::spawn(events::run(state.clone(), io, changes)));
         let serving = Serving {
             limits: state.config.limits,
-            app: app(state),
+            app: app(state, events),
             tls,
             metrics,
         };

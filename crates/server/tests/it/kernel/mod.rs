@@ -1,3 +1,4 @@
 //! With real boxes.
 
+mod events;
 mod lifecycle;
