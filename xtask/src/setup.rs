@@ -32,6 +32,10 @@ const PACKAGES: &[Package] = &[
     package("git", "git", Purpose::Tests),
     // A sandbox inside a box: the seccomp profile `nested` is tested with it.
     package("bubblewrap", "bwrap", Purpose::Tests),
+    // Images: pulls are tested against a registry on loopback.
+    package("docker-registry", "docker-registry", Purpose::Tests),
+    package("debootstrap", "debootstrap", Purpose::Tests),
+    package("buildah", "buildah", Purpose::Tests),
     // The root file system of many machines is not fit for measuring (see `bench`).
     package("xfsprogs", "mkfs.xfs", Purpose::Benchmarks),
     package("crun", "crun", Purpose::Benchmarks),

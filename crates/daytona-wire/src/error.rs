@@ -44,10 +44,11 @@ wire_words! {
 }
 
 wire_words! {
-    /// Which plane says so.
+    /// Who says so. [`ErrorSource::Proxy`] is for previews and for what stands before the toolbox.
     pub enum ErrorSource {
         Api = "DAYTONA_API",
         Daemon = "DAYTONA_DAEMON",
+        Proxy = "DAYTONA_PROXY",
     }
 }
 

@@ -26,6 +26,7 @@ pub mod organization;
 pub mod preview;
 pub mod process;
 pub mod pty;
+pub mod routes;
 pub mod sandbox;
 pub mod secret;
 pub mod session;

@@ -12,7 +12,7 @@ wire_structs! {
         pub description: Option<String>,
         /// What the variable holds inside of the sandbox.
         pub placeholder: String,
-        /// The value goes to these hosts only.
+        /// The value goes to these hosts only, `*.` in front for all below one; to any if there are none.
         pub hosts: Vec<String>,
         pub created_at: String,
         pub updated_at: String,

@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
 
 use crate::cgroup::{BoxGroup, Limits, Unenforced, Usage};
+use crate::checks;
 use crate::error::{EngineError, HostFileContext, Result};
 use crate::files::{ConfinedDir, Resolve};
 use crate::init::display_name;
@@ -18,6 +19,7 @@ use crate::job::{Command, Job, Streams};
 use crate::power::Power;
 use crate::protocol::{Order, Question, Reply};
 use crate::spawner::NewProcess;
+use crate::spec::CommandUsers;
 use crate::step::Owner;
 use crate::wire;
 
@@ -39,6 +41,7 @@ pub struct LinuxBox {
     pidfd: OwnedFd,
     group: RwLock<BoxGroup>,
     unenforced: Vec<Unenforced>,
+    users: CommandUsers,
 }
 
 impl LinuxBox {
@@ -63,6 +66,7 @@ impl LinuxBox {
             pidfd: process.pidfd,
             group: RwLock::new(group),
             unenforced,
+            users: CommandUsers::BoxUserOnly,
         }
     }
 
@@ -86,7 +90,14 @@ impl LinuxBox {
             pidfd: process,
             group: RwLock::new(group),
             unenforced: Vec::new(),
+            users: CommandUsers::BoxUserOnly,
         })
+    }
+
+    /// Says whom commands may run as; the box's own user only, unless the base is an image.
+    #[must_use]
+    pub fn with_users(self, users: CommandUsers) -> Self {
+        Self { users, ..self }
     }
 
     pub fn id(&self) -> &str {
@@ -167,7 +178,7 @@ impl LinuxBox {
         })
     }
 
-    /// Starts a command as the box's user.
+    /// Starts a command.
     pub fn start(&self, command: &Command, streams: &Streams<'_>) -> Result<Job> {
         let (ours, theirs) = wire::socket_pair().map_err(|source| EngineError::Control {
             doing: "make a socket for a command in",
@@ -182,7 +193,8 @@ impl LinuxBox {
             }
             Streams::Terminal(size) => Some(*size),
         };
-        let launch = command.launch(self.power.command_ids(), terminal);
+        let user = checks::command_ids(&self.id, self.power, self.users, command.user)?;
+        let launch = command.launch(user, terminal);
         match self.order(&Order::Start(launch.clone()), &descriptors) {
             Err(EngineError::Control { source, .. })
                 if source.raw_os_error() == Some(libc::E2BIG) =>

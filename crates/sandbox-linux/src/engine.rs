@@ -9,8 +9,10 @@ use std::path::Path;
 use crate::base::{BaseOptions, HostBase};
 use crate::boxes::{LinuxBox, end_process};
 use crate::cgroup::{BoxGroup, Hierarchy, LimitKind, Limits, Unenforced};
+use crate::checks;
 use crate::error::{EngineError, HostFileContext, Result};
-use crate::ids::{HeldIds, IdRange, RANGE_IDS};
+use crate::ids::{HeldIds, IdRange};
+use crate::image::{ImageBase, ImageOptions};
 use crate::mounts;
 use crate::names;
 use crate::plan::{self, BasePlan, Descriptors};
@@ -18,7 +20,7 @@ use crate::power::{self, Power};
 use crate::prepared::{Beginning, Prepared, PreparedSpec, Waiting, abandon, send_steps};
 use crate::protocol::Then;
 use crate::spawner::{NewProcess, Spawner, UserNamespace};
-use crate::spec::{BoxSpec, MountSpec, Network, Owners};
+use crate::spec::{Base, BoxSpec, MountSpec, Network, Owners};
 use crate::step::{Devices, OverlayOptions, Step};
 
 /// Makes boxes on this host. Cheap to keep, meant to be made once and early.
@@ -66,32 +68,14 @@ impl Engine {
 
     /// The host's root as a base.
     pub fn host_base(&self, options: &BaseOptions) -> Result<HostBase> {
-        self.check_ids(options.ids)?;
+        checks::check_ids(self.power, &self.held, options.ids)?;
         HostBase::prepare(options, self.power)
     }
 
-    /// Refuses a range that this process cannot give to boxes: files would be nobody's, or everybody's.
-    fn check_ids(&self, ids: IdRange) -> Result<()> {
-        let lacks = |reason: String, hint: &str| EngineError::HostLacks {
-            reason,
-            hint: hint.into(),
-        };
-        match self.power {
-            Power::Root if self.held.iter().all(|held| held.cover(ids)) => Ok(()),
-            Power::Root => Err(lacks(
-                format!(
-                    "the ids {} to {} are not mapped into this user namespace",
-                    ids.base(),
-                    ids.base() + (RANGE_IDS - 1)
-                ),
-                "run as the machine's own root, or map all ids below 2147483648 into the container",
-            )),
-            Power::User { .. } if ids == IdRange::FIRST => Ok(()),
-            Power::User { .. } => Err(lacks(
-                format!("id range {} needs root", ids.index()),
-                "without root all boxes have the caller's id: run as root to keep users apart",
-            )),
-        }
+    /// An image as a base, which takes root.
+    pub fn image_base(&self, options: &ImageOptions) -> Result<ImageBase> {
+        checks::check_images(self.power)?;
+        ImageBase::prepare(options)
     }
 
     /// Says that a box will be made soon: its process is made meanwhile. An optimisation that may fail.
@@ -165,9 +149,8 @@ impl Engine {
 
     /// Has init perform the base steps, and does not wait for it: there is work to do meanwhile.
     fn begin(&self, spec: PreparedSpec) -> Result<Beginning> {
-        self.check_ids(spec.ids)?;
-        check_base(&spec)?;
-        plan::check_layers(&spec.id, spec.layers.len())?;
+        checks::check_ids(self.power, &self.held, spec.ids)?;
+        checks::check_base(&spec, self.power)?;
         self.make_layers(&spec.directory, spec.ids)?;
         let group = if self.hierarchy.needs_birth_inside() {
             Some(self.new_group(&spec.id, &Limits::default())?)
@@ -215,7 +198,15 @@ impl Engine {
             network: spec.network,
             durability: spec.durability,
         });
-        send_steps(&spec.id, &process, &steps, &[], Then::MoreSteps)?;
+        let owners = match &spec.base {
+            Base::Host(_) => None,
+            Base::Image(_) => {
+                let maps = self.power.user_namespace(spec.ids);
+                Some(self.spawner.user_namespace(&maps)?)
+            }
+        };
+        let sent: Vec<_> = owners.iter().map(AsFd::as_fd).collect();
+        send_steps(&spec.id, &process, &steps, &sent, Then::MoreSteps)?;
         Ok((process, steps))
     }
 
@@ -294,6 +285,7 @@ impl Engine {
 
     /// Performs what is left.
     fn finish(&self, prepared: &mut Prepared, spec: &BoxSpec) -> Result<()> {
+        checks::check_profile(spec)?;
         if let Some(name) = &spec.hostname {
             names::check_hostname(name)?;
             names::write_files(&spec.directory, name)?;
@@ -348,7 +340,7 @@ impl Engine {
                     marks: self.power.marks(),
                     durability: spec.durability,
                 };
-                mounts::overlay(lower, Some(upper), options)
+                mounts::overlay(lower, &[], Some(upper), options)
             }
             MountSpec::Bind {
                 source,
@@ -391,7 +383,8 @@ impl Engine {
             prepared.process,
             prepared.group,
             processes_limit_is_by_rlimit,
-        ))
+        )
+        .with_users(spec.base.command_users()))
     }
 }
 
@@ -399,22 +392,6 @@ impl Engine {
 fn held_ids() -> [HeldIds; 2] {
     ["/proc/self/uid_map", "/proc/self/gid_map"]
         .map(|path| HeldIds::parse(&fs::read_to_string(path).unwrap_or_default()))
-}
-
-/// Refuses a base whose home belongs to another range.
-fn check_base(spec: &PreparedSpec) -> Result<()> {
-    if spec.base.ids == spec.ids {
-        return Ok(());
-    }
-    Err(EngineError::Invalid {
-        what: format!(
-            "the base of box `{}` was made for id range {}, and the box has range {}",
-            spec.id,
-            spec.base.ids.index(),
-            spec.ids.index()
-        ),
-        hint: "make a base for each range that is used".into(),
-    })
 }
 
 /// Without a pids controller the kernel can still count the box's processes in its user namespace.

@@ -75,6 +75,13 @@ pub enum EngineError {
     /// What the caller asks for cannot be, on any host.
     #[error("{what}")]
     Invalid { what: String, hint: String },
+    /// A command may not run as that user.
+    #[error("commands in box `{id}` cannot run as {user}")]
+    CommandUser {
+        id: String,
+        user: String,
+        hint: String,
+    },
     /// The seccomp filter could not be built.
     #[error("could not build the system call filter")]
     Seccomp {

@@ -13,6 +13,7 @@ use crate::process_tree::MARKER_VARIABLE;
 use crate::protocol::{
     Exit, JobEvent, JobOrder, Launch, LaunchStage, OnDisconnect, Reach, TerminalSize,
 };
+use crate::spec::CommandUser;
 use crate::wire;
 
 /// A command to run in a box.
@@ -23,6 +24,7 @@ pub struct Command {
     pub env: Vec<(OsString, OsString)>,
     /// Absolute, as seen inside.
     pub cwd: PathBuf,
+    pub user: CommandUser,
     pub disconnect: OnDisconnect,
 }
 

@@ -17,20 +17,14 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use crate::seccomp::{Filters, Profile};
 use crate::step::{
     Access, Capability, DescriptorIndex, Devices, Filesystem, Groups, OverlayOptions, Owner,
-    UpperLayer,
+    RootMount, TranslatedLayers, UpperLayer, capability_set,
 };
 use crate::{mounts, sys};
 
 /// What a step may ask of the kernel. Implemented by [`RealKernel`] and by the tests' recorder.
 pub(crate) trait Kernel {
     fn make_mounts_private(&mut self) -> io::Result<()>;
-    fn mount_root(
-        &mut self,
-        at: &Path,
-        lower: &[std::path::PathBuf],
-        upper: &UpperLayer,
-        options: OverlayOptions,
-    ) -> io::Result<()>;
+    fn mount_root(&mut self, root: &RootMount) -> io::Result<()>;
     fn make_directory(&mut self, place: &Path, mode: u32, owner: Option<Owner>) -> io::Result<()>;
     fn symlink(&mut self, place: &Path, target: &Path) -> io::Result<()>;
     fn mount_overlay(
@@ -53,6 +47,7 @@ pub(crate) trait Kernel {
     fn mount(&mut self, place: &Path, filesystem: &Filesystem) -> io::Result<()>;
     fn mask(&mut self, place: &Path) -> io::Result<()>;
     fn bring_up_loopback(&mut self) -> io::Result<()>;
+    fn allow_low_ports(&mut self) -> io::Result<()>;
     fn set_hostname(&mut self, name: &str) -> io::Result<()>;
     fn join_control_groups(&mut self, tasks: &[DescriptorIndex]) -> io::Result<()>;
     fn new_cgroup_namespace(&mut self) -> io::Result<()>;
@@ -60,7 +55,8 @@ pub(crate) trait Kernel {
     fn enter_user_namespace(&mut self, descriptor: DescriptorIndex) -> io::Result<()>;
     fn become_user(&mut self, uid: u32, gid: u32, groups: Groups) -> io::Result<()>;
     fn limit_processes(&mut self, count_max: u64) -> io::Result<()>;
-    fn keep_capabilities(&mut self, keep: &[Capability]) -> io::Result<()>;
+    fn keep_capabilities(&mut self, keep: &[Capability], commands: &[Capability])
+    -> io::Result<()>;
     fn no_new_privileges(&mut self) -> io::Result<()>;
     fn hide_from_box(&mut self) -> io::Result<()>;
     fn die_with_spawner(&mut self) -> io::Result<()>;
@@ -72,6 +68,7 @@ pub(crate) trait Kernel {
 pub(crate) struct RealKernel {
     descriptors: Vec<OwnedFd>,
     root: Option<OwnedFd>,
+    maker: Option<Owner>,
 }
 
 impl RealKernel {
@@ -124,12 +121,16 @@ impl RealKernel {
             let Component::Normal(name) = part else {
                 continue;
             };
-            match rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            let is_new = match rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) => true,
+                Err(rustix::io::Errno::EXIST) => false,
                 Err(error) => return Err(error.into()),
-            }
+            };
             walked.push(name);
             at = self.open_place(&walked, directory)?;
+            if let (true, Some(owner)) = (is_new, self.maker) {
+                give(&at, owner)?;
+            }
         }
         Ok(at)
     }
@@ -164,28 +165,35 @@ impl RealKernel {
     }
 }
 
+/// Changes the owner of an open folder; a descriptor that only names it will do.
+fn give(folder: &OwnedFd, owner: Owner) -> io::Result<()> {
+    Ok(rustix::fs::chownat(
+        folder,
+        c"",
+        Some(rustix::fs::Uid::from_raw(owner.uid)),
+        Some(rustix::fs::Gid::from_raw(owner.gid)),
+        AtFlags::EMPTY_PATH,
+    )?)
+}
+
 impl Kernel for RealKernel {
     fn make_mounts_private(&mut self) -> io::Result<()> {
         let all = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         Ok(rustix::mount::mount_change(c"/", all)?)
     }
 
-    fn mount_root(
-        &mut self,
-        at: &Path,
-        lower: &[std::path::PathBuf],
-        upper: &UpperLayer,
-        options: OverlayOptions,
-    ) -> io::Result<()> {
-        let overlay = mounts::overlay(lower, Some(upper), options)?;
-        let target = rustix::fs::open(
-            at,
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        mounts::attach(&overlay, &target)?;
-        // The mount's own descriptor stays: `target` still means the folder below the mount.
+    fn mount_root(&mut self, root: &RootMount) -> io::Result<()> {
+        let translated = match &root.translated {
+            Some(TranslatedLayers { layers, owners }) => {
+                mounts::translated_layers(&root.at, layers, self.descriptor(*owners)?)?
+            }
+            None => Vec::new(),
+        };
+        let overlay = mounts::overlay(&root.lower, &translated, Some(&root.upper), root.options)?;
+        // The mount's own descriptor stays: another of the same path means the folder below the mount.
+        mounts::attach(&overlay, &mounts::open_folder(&root.at)?)?;
         self.root = Some(overlay);
+        self.maker = root.maker;
         Ok(())
     }
 
@@ -193,11 +201,7 @@ impl Kernel for RealKernel {
         self.open_or_make_directory(place)?;
         let directory = self.open_place(place, OFlags::RDONLY | OFlags::DIRECTORY)?;
         if let Some(owner) = owner {
-            rustix::fs::fchown(
-                &directory,
-                Some(rustix::fs::Uid::from_raw(owner.uid)),
-                Some(rustix::fs::Gid::from_raw(owner.gid)),
-            )?;
+            give(&directory, owner)?;
         }
         Ok(rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode))?)
     }
@@ -220,7 +224,7 @@ impl Kernel for RealKernel {
         upper: Option<&UpperLayer>,
         options: OverlayOptions,
     ) -> io::Result<()> {
-        let overlay = mounts::overlay(lower, upper, options)?;
+        let overlay = mounts::overlay(lower, &[], upper, options)?;
         let target = self.open_or_make_directory(place)?;
         mounts::attach(&overlay, &target)
     }
@@ -285,17 +289,14 @@ impl Kernel for RealKernel {
         };
         let context = rustix::mount::fsopen(name, FsOpenFlags::FSOPEN_CLOEXEC)?;
         match filesystem {
-            Filesystem::Tmpfs { mode, .. } => {
+            Filesystem::Tmpfs { mode, owner, .. } => {
                 let mode = format!("{mode:o}");
                 rustix::mount::fsconfig_set_string(&context, c"mode", mode.as_str())?;
+                mounts::set_owner(&context, *owner)?;
             }
             Filesystem::Proc => {}
             Filesystem::Devpts { owner } => {
-                if let Some(Owner { uid, gid }) = owner {
-                    let (uid, gid) = (uid.to_string(), gid.to_string());
-                    rustix::mount::fsconfig_set_string(&context, c"uid", uid.as_str())?;
-                    rustix::mount::fsconfig_set_string(&context, c"gid", gid.as_str())?;
-                }
+                mounts::set_owner(&context, *owner)?;
                 rustix::mount::fsconfig_set_string(&context, c"mode", c"620")?;
                 rustix::mount::fsconfig_set_string(&context, c"ptmxmode", c"666")?;
             }
@@ -331,6 +332,11 @@ impl Kernel for RealKernel {
 
     fn bring_up_loopback(&mut self) -> io::Result<()> {
         sys::bring_up_loopback()
+    }
+
+    fn allow_low_ports(&mut self) -> io::Result<()> {
+        // The kernel means the network namespace of the writer, whatever /proc this is.
+        std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
     }
 
     fn set_hostname(&mut self, name: &str) -> io::Result<()> {
@@ -390,23 +396,19 @@ impl Kernel for RealKernel {
         )?)
     }
 
-    fn keep_capabilities(&mut self, keep: &[Capability]) -> io::Result<()> {
-        let mut kept = CapabilitySet::empty();
-        for capability in keep {
-            kept |= match capability {
-                Capability::Kill => CapabilitySet::KILL,
-                Capability::SetGid => CapabilitySet::SETGID,
-                Capability::SetUid => CapabilitySet::SETUID,
-                Capability::DacReadSearch => CapabilitySet::DAC_READ_SEARCH,
-                Capability::SysPtrace => CapabilitySet::SYS_PTRACE,
-            };
-        }
+    fn keep_capabilities(
+        &mut self,
+        keep: &[Capability],
+        commands: &[Capability],
+    ) -> io::Result<()> {
+        let (keep, commands) = (capability_set(keep), capability_set(commands));
         // Init keeps what it holds; the bounding set only decides what an execve may bring.
-        sys::empty_bounding_set()?;
+        sys::limit_bounding_set(commands)?;
         rustix::thread::clear_ambient_capability_set()?;
         let sets = CapabilitySets {
-            effective: kept,
-            permitted: kept,
+            effective: keep,
+            // Forbidden new privileges, an execve gives only what was permitted before it.
+            permitted: keep | commands,
             inheritable: CapabilitySet::empty(),
         };
         Ok(rustix::thread::set_capabilities(None, sets)?)

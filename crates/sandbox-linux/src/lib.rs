@@ -18,20 +18,26 @@ mod account;
 mod base;
 mod boxes;
 pub mod cgroup;
+mod checks;
 mod descriptors;
+mod disk;
 mod engine;
 mod error;
 pub mod files;
 mod identity;
 mod ids;
+mod image;
 mod init;
 mod job;
 mod kernel;
+mod layer;
 mod mounts;
 mod names;
 mod parking;
 pub mod plain;
 mod plan;
+#[cfg(test)]
+mod plan_image_tests;
 #[cfg(test)]
 mod plan_tests;
 mod ports;
@@ -55,19 +61,28 @@ pub use base::{BaseOptions, HostBase, ShownToolchain, TOOLCHAINS};
 pub use boxes::LinuxBox;
 pub use cgroup::Limits;
 pub use descriptors::raise_descriptor_limit;
+pub use disk::{DiskSpace, disk_space};
 pub use engine::Engine;
 pub use error::{EngineError, Result};
 pub use identity::ProcessIdentity;
 pub use ids::{HOST_ID_BASE, IdRange, NoSuchRange};
+pub use image::{ImageBase, ImageOptions};
 pub use job::{Command, Job, Streams, resize_terminal};
+pub use layer::{LayerOptions, LayerReport, ShiftOwners, copy_layer};
 pub use names::HOSTNAME;
 pub use parking::Parked;
 pub use power::Power;
 pub use prepared::{Prepared, PreparedSpec};
 pub use process_tree::{MARKER_VARIABLE, ticks_now};
 pub use protocol::{Exit, LaunchStage, OnDisconnect, Reach, TerminalSize};
-pub use spec::{BOX_USER, BoxSpec, Lifetime, MountSpec, Network, Owners, Profile};
-pub use step::{Access, Durability, OverlayMarks, Owner, Step, UpperLayer};
+pub use spec::{
+    BOX_USER, Base, BoxSpec, CommandUser, CommandUsers, Lifetime, MountSpec, Network, Owners,
+    Profile,
+};
+pub use step::{
+    Access, DescriptorIndex, Durability, OverlayMarks, OverlayOptions, Owner, RootMount, Step,
+    TranslatedLayers, UpperLayer,
+};
 pub use wire::WIRE_VERSION;
 
 /// Sixteen hexadecimal digits from the kernel's random source.

@@ -5,16 +5,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::HostBase;
 use crate::error::{EngineError, Result};
 use crate::ids::IdRange;
 use crate::names::{self, HOSTNAME};
 use crate::power::Power;
 use crate::seccomp::Profile;
-use crate::spec::{BOX_USER, BoxSpec, Lifetime, MountSpec, Network};
+use crate::spec::{BOX_USER, Base, BoxSpec, Lifetime, MountSpec, Network};
 use crate::step::{
     Access, Capability, DescriptorIndex, Devices, Durability, Filesystem, Groups, OverlayOptions,
-    Step, UpperLayer, is_place,
+    Owner, ROOT_OF_IMAGE, RootMount, Step, TranslatedLayers, UpperLayer, is_place,
 };
 
 /// Device nodes that programs expect.
@@ -28,25 +27,11 @@ const PROC_MASKED: [&str; 3] = ["keys", "sched_debug", "timer_list"];
 /// search for a name that does not exist longer, and needs a descriptor while the box is made.
 pub(crate) const LAYERS_MAX: usize = 128;
 
-/// Refuses more layers than make sense, before overlayfs does so without saying why.
-pub(crate) fn check_layers(id: &str, count: usize) -> Result<()> {
-    if count <= LAYERS_MAX {
-        return Ok(());
-    }
-    Err(EngineError::Invalid {
-        what: format!("box `{id}` stands on {count} layers, and may stand on {LAYERS_MAX}"),
-        hint:
-            "a saved box of a saved box is one more layer: begin again from the base, and copy the \
-               files over"
-                .into(),
-    })
-}
-
 /// What every box on a base needs, whatever it is for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BasePlan<'a> {
     pub(crate) directory: &'a Path,
-    pub(crate) base: &'a HostBase,
+    pub(crate) base: &'a Base,
     pub(crate) layers: &'a [PathBuf],
     pub(crate) power: Power,
     pub(crate) ids: IdRange,
@@ -55,39 +40,49 @@ pub(crate) struct BasePlan<'a> {
     pub(crate) durability: Durability,
 }
 
-/// What is the same for every box on a base: done ahead of time for a prepared one.
-pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
-    let BasePlan {
-        directory,
-        base,
-        layers,
-        power,
-        ids,
-        profile,
-        network,
-        durability,
-    } = *plan;
+impl BasePlan<'_> {
+    /// Who root is inside, where the base has one.
+    fn image_root(&self) -> Option<Owner> {
+        match self.base {
+            Base::Host(_) => None,
+            Base::Image(_) => Some(self.power.box_root(self.ids)),
+        }
+    }
+}
+
+/// The descriptor that goes with the base steps of a box on an image: its user namespace.
+const IMAGE_OWNERS: DescriptorIndex = 0;
+
+/// The root with the base's files, before the kernel's own file systems are hung in.
+fn root_steps(plan: &BasePlan<'_>) -> Vec<Step> {
     let options = OverlayOptions {
-        marks: power.marks(),
-        durability,
+        marks: plan.power.marks(),
+        durability: plan.durability,
     };
-    let place = |text: &str| PathBuf::from(text);
-    let tmpfs = |at: &str, mode, devices| Step::Mount {
-        place: place(at),
-        filesystem: Filesystem::Tmpfs { mode, devices },
-    };
-    let mut steps = vec![
-        Step::MakeMountsPrivate,
-        Step::MountRoot {
-            at: directory.join("mnt"),
-            lower: [layers, std::slice::from_ref(&base.root_layer)].concat(),
-            upper: UpperLayer {
-                upper: directory.join("root-upper"),
-                work: directory.join("root-work"),
-            },
-            options,
+    let mut root = RootMount {
+        at: plan.directory.join("mnt"),
+        lower: plan.layers.to_vec(),
+        translated: None,
+        upper: UpperLayer {
+            upper: plan.directory.join("root-upper"),
+            work: plan.directory.join("root-work"),
         },
-    ];
+        options,
+        maker: None,
+    };
+    let base = match plan.base {
+        Base::Host(base) => base,
+        Base::Image(image) => {
+            root.translated = Some(TranslatedLayers {
+                layers: image.all_layers(),
+                owners: IMAGE_OWNERS,
+            });
+            root.maker = plan.image_root();
+            return vec![Step::MakeMountsPrivate, Step::MountRoot(root)];
+        }
+    };
+    root.lower.push(base.root_layer.clone());
+    let mut steps = vec![Step::MakeMountsPrivate, Step::MountRoot(root)];
     for folder in &base.system {
         steps.push(read_only(folder));
     }
@@ -104,19 +99,50 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
     for toolchain in &base.toolchains {
         steps.push(read_only(&toolchain.path));
     }
+    steps
+}
+
+/// What is the same for every box on a base: done ahead of time for a prepared one.
+pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
+    let BasePlan {
+        power,
+        ids,
+        profile,
+        network,
+        ..
+    } = *plan;
+    let place = |text: &str| PathBuf::from(text);
+    // On an image there is a root inside, whose folders these are.
+    let owner = plan.image_root();
+    let tmpfs = |at: &str, mode, devices| Step::Mount {
+        place: place(at),
+        filesystem: Filesystem::Tmpfs {
+            mode,
+            devices,
+            owner,
+        },
+    };
+    let run_mode = match plan.base {
+        // Nobody inside is root, so everybody may write.
+        Base::Host(_) => 0o1777,
+        Base::Image(_) => 0o755,
+    };
+    let mut steps = root_steps(plan);
     steps.push(Step::Mount {
         place: place("/proc"),
         filesystem: Filesystem::Proc,
     });
     match profile {
-        Profile::Strict => steps.extend(PROC_MASKED.iter().map(|name| Step::Mask {
-            place: Path::new("/proc").join(name),
-        })),
+        Profile::Strict | Profile::Image => {
+            steps.extend(PROC_MASKED.iter().map(|name| Step::Mask {
+                place: Path::new("/proc").join(name),
+            }));
+        }
         // The kernel lets a nested user namespace mount its own /proc only if this one is whole.
         Profile::Nested => {}
     }
     steps.push(tmpfs("/tmp", 0o1777, Devices::Hidden));
-    steps.push(tmpfs("/run", 0o1777, Devices::Hidden));
+    steps.push(tmpfs("/run", run_mode, Devices::Hidden));
     steps.push(tmpfs("/dev", 0o755, Devices::Usable));
     for name in DEVICES {
         steps.push(Step::MakeDevice {
@@ -136,7 +162,7 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
     steps.push(Step::MakeDirectory {
         place: place("/dev/shm"),
         mode: 0o1777,
-        owner: None,
+        owner,
     });
     for (link, target) in [
         ("/dev/ptmx", "pts/ptmx"),
@@ -150,9 +176,16 @@ pub(crate) fn base_steps(plan: &BasePlan<'_>) -> Vec<Step> {
             target: place(target),
         });
     }
-    match network {
-        Network::None => steps.push(Step::BringUpLoopback),
-        Network::Host => {}
+    match (network, plan.base) {
+        (Network::None, base) => {
+            steps.push(Step::BringUpLoopback);
+            match base {
+                Base::Host(_) => {}
+                // The network is not the box's own, so root's capability for this does not count.
+                Base::Image(_) => steps.push(Step::AllowLowPorts),
+            }
+        }
+        (Network::Host, _) => {}
     }
     steps.push(Step::SetHostname {
         name: HOSTNAME.into(),
@@ -241,18 +274,7 @@ pub(crate) fn final_steps(
     if let Some(count_max) = processes_max {
         steps.push(Step::LimitProcesses { count_max });
     }
-    steps.push(Step::KeepCapabilities {
-        keep: match power {
-            Power::Root => vec![
-                Capability::Kill,
-                Capability::SetGid,
-                Capability::SetUid,
-                Capability::DacReadSearch,
-                Capability::SysPtrace,
-            ],
-            Power::User { .. } => Vec::new(),
-        },
-    });
+    steps.push(capabilities(power, &spec.base));
     steps.push(Step::NoNewPrivileges);
     // Changing ids and capabilities resets both of these, so they come after.
     steps.push(Step::HideFromBox);
@@ -264,6 +286,30 @@ pub(crate) fn final_steps(
         profile: spec.profile,
     });
     Ok(steps)
+}
+
+/// What init keeps, and what root's commands may have.
+fn capabilities(power: Power, base: &Base) -> Step {
+    let (mut keep, mut commands) = (Vec::new(), Vec::new());
+    match power {
+        Power::Root => keep.extend([
+            Capability::Kill,
+            Capability::SetGid,
+            Capability::SetUid,
+            Capability::DacReadSearch,
+            Capability::SysPtrace,
+        ]),
+        Power::User { .. } => {}
+    }
+    match base {
+        Base::Host(_) => {}
+        Base::Image(_) => {
+            // Terminals belong to whoever uses them.
+            keep.push(Capability::Chown);
+            commands.extend(ROOT_OF_IMAGE);
+        }
+    }
+    Step::KeepCapabilities { keep, commands }
 }
 
 /// The mounts of the specification, checked, after those that come with it.

@@ -11,17 +11,17 @@ use crate::ids::{HOST_ID_BASE, IdRange};
 use crate::plan::{BasePlan, Descriptors, base_steps, final_steps, join_steps};
 use crate::power::{Power, clone_flags, owner_translation};
 use crate::recorder::Recorder;
-use crate::spec::{BoxSpec, Lifetime, MountSpec, Network, Owners, Profile};
+use crate::spec::{Base, BoxSpec, Lifetime, MountSpec, Network, Owners, Profile};
 use crate::step::{Access, Durability, Step, UpperLayer};
 
 const USER: Power = Power::User { uid: 501, gid: 20 };
 
-fn spec() -> BoxSpec {
+pub(crate) fn spec() -> BoxSpec {
     let path = PathBuf::from;
     BoxSpec {
         id: "b".into(),
         directory: path("/boxes/b"),
-        base: HostBase {
+        base: Base::Host(HostBase {
             root_layer: path("/base/root"),
             etc_layer: path("/base/etc"),
             empty_layer: path("/base/empty"),
@@ -33,7 +33,7 @@ fn spec() -> BoxSpec {
             }],
             ids: IdRange::FIRST,
             account: Account::holm(),
-        },
+        }),
         layers: Vec::new(),
         mounts: vec![
             MountSpec::Overlay {
@@ -62,7 +62,7 @@ fn spec() -> BoxSpec {
 }
 
 /// All steps of one box, those of the base first.
-fn steps(spec: &BoxSpec, power: Power) -> Vec<Step> {
+pub(crate) fn steps(spec: &BoxSpec, power: Power) -> Vec<Step> {
     let (tasks, descriptors, processes_max) = match power {
         Power::Root => {
             let made = Descriptors {
@@ -88,7 +88,7 @@ fn steps(spec: &BoxSpec, power: Power) -> Vec<Step> {
     steps
 }
 
-fn lines(spec: &BoxSpec, power: Power) -> String {
+pub(crate) fn lines(spec: &BoxSpec, power: Power) -> String {
     Recorder::play(&steps(spec, power)).join("\n")
 }
 
@@ -297,7 +297,7 @@ fn namespaces_are_all_new() {
 }
 
 /// What every plan must keep, whatever it is for.
-fn check_order(steps: &[Step], power: Power) {
+pub(crate) fn check_order(steps: &[Step], power: Power) {
     let position = |is_it: fn(&Step) -> bool| steps.iter().position(is_it);
     let last = |is_it: fn(&Step) -> bool| steps.iter().rposition(is_it);
     let at = |is_it: fn(&Step) -> bool| {

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use crate::base::HostBase;
 use crate::boxes::end_process;
 use crate::cgroup::BoxGroup;
 use crate::error::{EngineError, Result};
@@ -12,7 +11,7 @@ use crate::ids::IdRange;
 use crate::protocol::{Answer, Order, Then};
 use crate::seccomp::Profile;
 use crate::spawner::NewProcess;
-use crate::spec::{BoxSpec, Network};
+use crate::spec::{Base, BoxSpec, Network};
 use crate::step::{Durability, Step};
 use crate::wire;
 
@@ -21,7 +20,7 @@ use crate::wire;
 pub struct PreparedSpec {
     pub id: String,
     pub directory: PathBuf,
-    pub base: HostBase,
+    pub base: Base,
     pub layers: Vec<PathBuf>,
     pub profile: Profile,
     pub network: Network,

@@ -7,7 +7,7 @@ use crate::kernel::Kernel;
 use crate::seccomp::Profile;
 use crate::step::{
     Access, Capability, DescriptorIndex, Devices, Durability, Filesystem, Groups, OverlayMarks,
-    OverlayOptions, Owner, Step, UpperLayer,
+    OverlayOptions, Owner, RootMount, Step, TranslatedLayers, UpperLayer,
 };
 
 #[derive(Debug, Default)]
@@ -32,11 +32,20 @@ impl Recorder {
     }
 }
 
-fn layers(lower: &[PathBuf], upper: Option<&UpperLayer>, options: OverlayOptions) -> String {
-    let lower: Vec<String> = lower
+fn layers(
+    lower: &[PathBuf],
+    translated: Option<&TranslatedLayers>,
+    upper: Option<&UpperLayer>,
+    options: OverlayOptions,
+) -> String {
+    let mut lower: Vec<String> = lower
         .iter()
         .map(|path| path.display().to_string())
         .collect();
+    if let Some(TranslatedLayers { layers, owners }) = translated {
+        let through = |path: &PathBuf| format!("{} through #{owners}", path.display());
+        lower.extend(layers.iter().map(through));
+    }
     let marks = match options.marks {
         OverlayMarks::Trusted => "trusted",
         OverlayMarks::User => "user",
@@ -60,15 +69,17 @@ impl Kernel for Recorder {
         self.note("private mounts")
     }
 
-    fn mount_root(
-        &mut self,
-        at: &Path,
-        lower: &[PathBuf],
-        upper: &UpperLayer,
-        options: OverlayOptions,
-    ) -> io::Result<()> {
-        let layers = layers(lower, Some(upper), options);
-        self.note(format!("root at {}: {layers}", at.display()))
+    fn mount_root(&mut self, root: &RootMount) -> io::Result<()> {
+        let translated = root.translated.as_ref();
+        let layers = layers(&root.lower, translated, Some(&root.upper), root.options);
+        self.note(format!(
+            "root at {}: {layers}{}",
+            root.at.display(),
+            root.maker.map_or(String::new(), |maker| format!(
+                ", folders{}",
+                owned(Some(maker))
+            ))
+        ))
     }
 
     fn make_directory(&mut self, place: &Path, mode: u32, owner: Option<Owner>) -> io::Result<()> {
@@ -90,7 +101,7 @@ impl Kernel for Recorder {
         upper: Option<&UpperLayer>,
         options: OverlayOptions,
     ) -> io::Result<()> {
-        let layers = layers(lower, upper, options);
+        let layers = layers(lower, None, upper, options);
         self.note(format!("overlay {}: {layers}", place.display()))
     }
 
@@ -130,13 +141,14 @@ impl Kernel for Recorder {
         let filesystem = match filesystem {
             Filesystem::Tmpfs {
                 mode,
-                devices: Devices::Hidden,
-            } => format!("tmpfs {mode:o}"),
-            Filesystem::Tmpfs {
-                mode,
-                devices: Devices::Usable,
+                devices,
+                owner,
             } => {
-                format!("tmpfs {mode:o} with devices")
+                let devices = match devices {
+                    Devices::Hidden => "",
+                    Devices::Usable => " with devices",
+                };
+                format!("tmpfs {mode:o}{devices}{}", owned(*owner))
             }
             Filesystem::Proc => "proc".into(),
             Filesystem::Devpts { owner } => format!("devpts{}", owned(*owner)),
@@ -146,6 +158,10 @@ impl Kernel for Recorder {
 
     fn mask(&mut self, place: &Path) -> io::Result<()> {
         self.note(format!("mask {}", place.display()))
+    }
+
+    fn allow_low_ports(&mut self) -> io::Result<()> {
+        self.note("low ports for everybody")
     }
 
     fn bring_up_loopback(&mut self) -> io::Result<()> {
@@ -184,8 +200,16 @@ impl Kernel for Recorder {
         self.note(format!("limit processes to {count_max}"))
     }
 
-    fn keep_capabilities(&mut self, keep: &[Capability]) -> io::Result<()> {
-        self.note(format!("keep capabilities {keep:?}"))
+    fn keep_capabilities(
+        &mut self,
+        keep: &[Capability],
+        commands: &[Capability],
+    ) -> io::Result<()> {
+        let commands = match commands {
+            [] => String::new(),
+            commands => format!(", for root's commands {commands:?}"),
+        };
+        self.note(format!("keep capabilities {keep:?}{commands}"))
     }
 
     fn no_new_privileges(&mut self) -> io::Result<()> {

@@ -7,11 +7,42 @@ use serde::{Deserialize, Serialize};
 use crate::base::HostBase;
 use crate::cgroup::Limits;
 use crate::ids::IdRange;
+use crate::image::ImageBase;
 pub use crate::seccomp::Profile;
 use crate::step::{Access, Durability, UpperLayer};
 
-/// The box's user, as seen inside. Agents refuse to run as root, so commands do not.
+/// The box's user, as seen inside. Agents refuse to run as root, so commands do not unless they are told to.
 pub const BOX_USER: u32 = 1000;
+
+/// Whom a command runs as, inside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CommandUser {
+    /// The one with the id [`BOX_USER`].
+    #[default]
+    BoxUser,
+    /// Root of an image, over the box's own files and processes.
+    Root,
+    /// Another user of an image, without further groups.
+    Ids { uid: u32, gid: u32 },
+}
+
+/// Which users commands may run as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandUsers {
+    /// On the host's own system.
+    BoxUserOnly,
+    /// On an image.
+    All,
+}
+
+impl Base {
+    pub fn command_users(&self) -> CommandUsers {
+        match self {
+            Self::Host(_) => CommandUsers::BoxUserOnly,
+            Self::Image(_) => CommandUsers::All,
+        }
+    }
+}
 
 /// What the box can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -70,6 +101,27 @@ pub enum Owners {
     },
 }
 
+/// What a box's `/` is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Base {
+    /// The host's own system.
+    Host(HostBase),
+    /// A root filesystem of its own.
+    Image(ImageBase),
+}
+
+impl From<HostBase> for Base {
+    fn from(base: HostBase) -> Self {
+        Self::Host(base)
+    }
+}
+
+impl From<ImageBase> for Base {
+    fn from(base: ImageBase) -> Self {
+        Self::Image(base)
+    }
+}
+
 /// A box to be made.
 #[derive(Debug, Clone)]
 pub struct BoxSpec {
@@ -77,7 +129,7 @@ pub struct BoxSpec {
     pub id: String,
     /// A private folder for the box's layers, made by the caller.
     pub directory: PathBuf,
-    pub base: HostBase,
+    pub base: Base,
     /// Read-only layers between the base and the box's own files, the newest first: saved boxes.
     pub layers: Vec<PathBuf>,
     pub mounts: Vec<MountSpec>,

@@ -11,13 +11,14 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::Kernel;
 use crate::seccomp::Profile;
 
 /// Index of a file descriptor sent along with the steps.
-pub(crate) type DescriptorIndex = usize;
+pub type DescriptorIndex = usize;
 
 /// What a mount allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,30 @@ pub enum Devices {
 pub struct UpperLayer {
     pub upper: PathBuf,
     pub work: PathBuf,
+}
+
+/// A box's root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RootMount {
+    /// Where it is mounted on the host.
+    pub at: PathBuf,
+    /// Read-only layers as they are, the uppermost first.
+    pub lower: Vec<PathBuf>,
+    /// More of them, below those.
+    pub translated: Option<TranslatedLayers>,
+    pub upper: UpperLayer,
+    pub options: OverlayOptions,
+    /// Who gets the folders that are made on the way to a place; init otherwise.
+    pub maker: Option<Owner>,
+}
+
+/// Layers whose owners are shown through a user namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranslatedLayers {
+    /// The uppermost first.
+    pub layers: Vec<PathBuf>,
+    /// The user namespace.
+    pub owners: DescriptorIndex,
 }
 
 /// How overlayfs is told to behave.
@@ -70,6 +95,7 @@ pub enum Filesystem {
     Tmpfs {
         mode: u32,
         devices: Devices,
+        owner: Option<Owner>,
     },
     Proc,
     /// `owner` of the terminals, if it is not the one who opens them.
@@ -83,13 +109,8 @@ pub enum Filesystem {
 pub enum Step {
     /// Mounts made from here on must not leak back to the host.
     MakeMountsPrivate,
-    /// Mounts the box's root overlay on the host path `at`; later places are beneath it.
-    MountRoot {
-        at: PathBuf,
-        lower: Vec<PathBuf>,
-        upper: UpperLayer,
-        options: OverlayOptions,
-    },
+    /// Mounts the box's root overlay; later places are beneath it.
+    MountRoot(RootMount),
     MakeDirectory {
         place: PathBuf,
         mode: u32,
@@ -131,6 +152,8 @@ pub enum Step {
         place: PathBuf,
     },
     BringUpLoopback,
+    /// Lets every user of the box's network listen on ports below 1024.
+    AllowLowPorts,
     SetHostname {
         name: String,
     },
@@ -153,7 +176,10 @@ pub enum Step {
         count_max: u64,
     },
     KeepCapabilities {
+        /// What init uses.
         keep: Vec<Capability>,
+        /// What commands of root inside may have, and nothing that they start can go beyond.
+        commands: Vec<Capability>,
     },
     NoNewPrivileges,
     /// Other processes of the box must not look into init.
@@ -179,15 +205,61 @@ pub enum Groups {
     Keep,
 }
 
-/// The capabilities that init needs to start commands as another user and to end them.
+/// Capabilities that somebody in a box has, over the box's own ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Capability {
-    Kill,
-    SetGid,
-    SetUid,
-    /// With the next: reads the environment of commands, to find the marker of a job.
+    Chown,
+    DacOverride,
+    /// With [`Capability::SysPtrace`]: reads the environment of commands, to find the marker of a job.
     DacReadSearch,
+    Fowner,
+    Fsetid,
+    Kill,
+    NetBindService,
+    SetFcap,
+    SetGid,
+    SetPcap,
+    SetUid,
+    SysChroot,
     SysPtrace,
+}
+
+/// What root inside an image needs to install packages and to add users, as `apt-get` and `dpkg` do it.
+/// No mounts, no devices, no network administration, no look into init.
+pub(crate) const ROOT_OF_IMAGE: [Capability; 11] = [
+    Capability::Chown,
+    Capability::DacOverride,
+    Capability::Fowner,
+    Capability::Fsetid,
+    Capability::Kill,
+    Capability::NetBindService,
+    Capability::SetFcap,
+    Capability::SetGid,
+    Capability::SetPcap,
+    Capability::SetUid,
+    Capability::SysChroot,
+];
+
+/// Capabilities as the kernel's set.
+pub(crate) fn capability_set(capabilities: &[Capability]) -> CapabilitySet {
+    capabilities
+        .iter()
+        .map(|capability| match capability {
+            Capability::Chown => CapabilitySet::CHOWN,
+            Capability::DacOverride => CapabilitySet::DAC_OVERRIDE,
+            Capability::DacReadSearch => CapabilitySet::DAC_READ_SEARCH,
+            Capability::Fowner => CapabilitySet::FOWNER,
+            Capability::Fsetid => CapabilitySet::FSETID,
+            Capability::Kill => CapabilitySet::KILL,
+            Capability::NetBindService => CapabilitySet::NET_BIND_SERVICE,
+            Capability::SetFcap => CapabilitySet::SETFCAP,
+            Capability::SetGid => CapabilitySet::SETGID,
+            Capability::SetPcap => CapabilitySet::SETPCAP,
+            Capability::SetUid => CapabilitySet::SETUID,
+            Capability::SysChroot => CapabilitySet::SYS_CHROOT,
+            Capability::SysPtrace => CapabilitySet::SYS_PTRACE,
+        })
+        .collect()
 }
 
 impl Step {
@@ -195,7 +267,7 @@ impl Step {
     pub fn describe(&self) -> String {
         match self {
             Self::MakeMountsPrivate => "detach the box's mounts from the host's".into(),
-            Self::MountRoot { at, .. } => format!("mount the box's root at `{}`", at.display()),
+            Self::MountRoot(root) => format!("mount the box's root at `{}`", root.at.display()),
             Self::MakeDirectory { place, .. } => {
                 format!("make folder `{}` in the box", place.display())
             }
@@ -223,6 +295,7 @@ impl Step {
                 format!("attach a mount at `{}` in the box", place.display())
             }
             Self::Mask { place } => format!("mask `{}` in the box", place.display()),
+            Self::AllowLowPorts => "open the box's low ports to its users".into(),
             Self::BringUpLoopback => "bring up the box's loopback interface".into(),
             Self::SetHostname { .. } => "set the box's host name".into(),
             Self::JoinControlGroups { .. } => "move the box into its control groups".into(),
@@ -243,12 +316,7 @@ impl Step {
     pub(crate) fn perform(&self, kernel: &mut dyn Kernel) -> io::Result<()> {
         match self {
             Self::MakeMountsPrivate => kernel.make_mounts_private(),
-            Self::MountRoot {
-                at,
-                lower,
-                upper,
-                options,
-            } => kernel.mount_root(at, lower, upper, *options),
+            Self::MountRoot(root) => kernel.mount_root(root),
             Self::MakeDirectory { place, mode, owner } => {
                 kernel.make_directory(place, *mode, *owner)
             }
@@ -271,6 +339,7 @@ impl Step {
             Self::AttachMount { mount, place } => kernel.attach_mount(*mount, place),
             Self::Mask { place } => kernel.mask(place),
             Self::BringUpLoopback => kernel.bring_up_loopback(),
+            Self::AllowLowPorts => kernel.allow_low_ports(),
             Self::SetHostname { name } => kernel.set_hostname(name),
             Self::JoinControlGroups { tasks } => kernel.join_control_groups(tasks),
             Self::NewCgroupNamespace => kernel.new_cgroup_namespace(),
@@ -278,7 +347,7 @@ impl Step {
             Self::EnterUserNamespace { descriptor } => kernel.enter_user_namespace(*descriptor),
             Self::BecomeUser { uid, gid, groups } => kernel.become_user(*uid, *gid, *groups),
             Self::LimitProcesses { count_max } => kernel.limit_processes(*count_max),
-            Self::KeepCapabilities { keep } => kernel.keep_capabilities(keep),
+            Self::KeepCapabilities { keep, commands } => kernel.keep_capabilities(keep, commands),
             Self::NoNewPrivileges => kernel.no_new_privileges(),
             Self::HideFromBox => kernel.hide_from_box(),
             Self::DieWithSpawner => kernel.die_with_spawner(),

@@ -94,9 +94,9 @@ pub(crate) fn bring_up_loopback() -> io::Result<()> {
     Ok(())
 }
 
-/// Empties the bounding set, so that no `execve` can bring a capability back.
-pub(crate) fn empty_bounding_set() -> io::Result<()> {
-    for number in 0..64_u32 {
+/// Limits the bounding set, so that no `execve` can bring back a capability that is not in `keep`.
+pub(crate) fn limit_bounding_set(keep: CapabilitySet) -> io::Result<()> {
+    for number in (0..64_u32).filter(|number| keep.bits() & (1 << number) == 0) {
         // SAFETY: PR_CAPBSET_DROP takes a number and no pointer.
         let dropped = check(libc::c_long::from(unsafe {
             libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(number), 0, 0, 0)
@@ -354,14 +354,19 @@ pub(crate) fn execute(
     io::Error::last_os_error()
 }
 
-/// Empties the calling thread's capability sets.
-pub(crate) fn drop_all_capabilities() -> io::Result<()> {
-    let none = rustix::thread::CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
+/// Reduces the calling thread's capabilities to those of `wanted` that it may have.
+pub(crate) fn keep_capabilities(wanted: CapabilitySet) -> io::Result<()> {
+    let kept = if wanted.is_empty() {
+        wanted
+    } else {
+        wanted & rustix::thread::capabilities(None)?.permitted
+    };
+    let sets = rustix::thread::CapabilitySets {
+        effective: kept,
+        permitted: kept,
         inheritable: CapabilitySet::empty(),
     };
-    Ok(rustix::thread::set_capabilities(None, none)?)
+    Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
 /// No user or group has this number: asking for it changes nothing and tells the present one.

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use holm_images::BuildNetwork;
+
 /// Everything that the command line decides.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -17,6 +19,8 @@ pub struct ServerConfig {
     pub preview_domain: Option<String>,
     /// The home whose toolchains boxes on the host's base see.
     pub toolchain_home: Option<PathBuf>,
+    /// What the steps of image builds can reach.
+    pub build_network: BuildNetwork,
     pub limits: ServerLimits,
 }
 
@@ -81,6 +85,7 @@ impl ServerConfig {
             public_url: None,
             preview_domain: None,
             toolchain_home: None,
+            build_network: BuildNetwork::None,
             limits: ServerLimits::default(),
         }
     }
@@ -105,6 +110,21 @@ impl ServerConfig {
         self.data.join("volumes")
     }
 
+    /// Logs of builds.
+    pub fn builds(&self) -> PathBuf {
+        self.data.join("builds")
+    }
+
+    /// Unpacked images.
+    pub fn images(&self) -> PathBuf {
+        self.data.join("images")
+    }
+
+    /// Files of sandboxes that were saved, as layers for others.
+    pub fn layers(&self) -> PathBuf {
+        self.data.join("layers")
+    }
+
     /// What is on its way to be removed.
     pub fn trash(&self) -> PathBuf {
         self.data.join("trash")
@@ -115,8 +135,10 @@ impl ServerConfig {
     }
 
     /// All folders that a server keeps.
-    pub(crate) fn folders(&self) -> [PathBuf; 5] {
+    pub(crate) fn folders(&self) -> [PathBuf; 7] {
         [
+            self.builds(),
+            self.layers(),
             self.boxes(),
             self.bases(),
             self.snapshots(),

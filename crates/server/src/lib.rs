@@ -16,6 +16,7 @@ mod accept;
 pub mod api;
 mod app;
 mod auth;
+mod builds;
 mod builtin;
 mod clock;
 mod config;
@@ -34,4 +35,5 @@ pub mod toolbox;
 
 pub use config::{ServerConfig, ServerLimits, TlsFiles};
 pub use error::{ApiError, ServeError};
+pub use holm_images::BuildNetwork;
 pub use serve::{Server, ServerHandle};

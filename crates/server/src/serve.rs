@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::accept::{self, Serving, Stop};
 use crate::app::app;
+use crate::builds::Builds;
 use crate::builtin;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
@@ -91,13 +92,21 @@ impl Server {
             listen: address,
             ..self.config
         };
-        let making = Arc::new(Making::new(config.clone(), self.engine));
+        let making = Arc::new(Making::new(
+            config.clone(),
+            self.engine,
+            Arc::clone(&self.store),
+        )?);
         let sandboxes = Sandboxes::new(Arc::clone(&self.store), making);
         sandboxes::restore(&sandboxes)
             .await
             .map_err(|error| ServeError::Restore {
                 message: error.message,
             })?;
+        let builds = Builds::new(Arc::clone(&self.store), Arc::clone(&sandboxes.making));
+        builds.restore()?;
+        builds.collect()?;
+        sandboxes.wait_for_builds(&builds);
         let metrics = Metrics::new();
         let mut aside = vec![
             tokio::spawn(sandboxes::run_clocks(Arc::clone(&sandboxes))),
@@ -108,6 +117,7 @@ impl Server {
             config,
             store: self.store,
             sandboxes,
+            builds,
             metrics: Arc::clone(&metrics),
         });
         let (events, io) = events::layer(&state);

@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 use axum::http::header::HOST;
 use holm_store::Store;
 
+use crate::builds::Builds;
 use crate::config::ServerConfig;
 use crate::metrics::Metrics;
 use crate::sandboxes::Sandboxes;
@@ -18,6 +19,7 @@ pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) store: Arc<Store>,
     pub(crate) sandboxes: Arc<Sandboxes>,
+    pub(crate) builds: Arc<Builds>,
     pub(crate) metrics: Arc<Metrics>,
 }
 

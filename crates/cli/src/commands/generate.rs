@@ -24,6 +24,10 @@ pub(crate) fn run(directory: &Path) -> Result<u8, CliError> {
         ("cli.md", command_page()),
         ("exit-codes.md", exit_code_page()),
         ("environment.md", environment_page()),
+        (
+            "daytona-coverage.md",
+            holm_daytona_wire::routes::coverage_markdown(),
+        ),
         ("seccomp.md", holm_sandbox_linux::seccomp::render_markdown()),
     ] {
         let path = directory.join(name);

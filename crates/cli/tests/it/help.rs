@@ -263,6 +263,7 @@ fn reference_pages_are_written() {
     pages/cli.md
     pages/exit-codes.md
     pages/environment.md
+    pages/daytona-coverage.md
     pages/seccomp.md
     "#);
     let page = |name: &str| std::fs::read_to_string(env.path("pages").join(name)).unwrap();
@@ -315,7 +316,14 @@ fn reference_pages_are_written() {
 
     A command in a box finds `HOLM_SANDBOX=1` in its environment, and its own `HOME`, `USER`, `SHELL` and `TMPDIR`.
     "#);
-    for name in ["cli.md", "exit-codes.md", "environment.md", "seccomp.md"] {
+    assert!(page("daytona-coverage.md").contains("| `POST /sandbox` | createSandbox | yes |"));
+    for name in [
+        "cli.md",
+        "exit-codes.md",
+        "environment.md",
+        "daytona-coverage.md",
+        "seccomp.md",
+    ] {
         assert!(
             page(name).lines().all(|line| line == line.trim_end()),
             "{name}"

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use holm_sandbox_backends::local::{CacheLimits, LocalConfig, LocalRuntime};
 use holm_sandbox_linux::{
-    BoxSpec, Durability, Engine, Exit, HostBase, IdRange, Job, Lifetime, Limits, LinuxBox, Network,
-    OnDisconnect, PreparedSpec, Profile, Streams, random_hex,
+    BoxSpec, CommandUser, Durability, Engine, Exit, HostBase, IdRange, Job, Lifetime, Limits,
+    LinuxBox, Network, OnDisconnect, PreparedSpec, Profile, Streams, random_hex,
 };
 
 use crate::helper::compile_floor;
@@ -96,7 +96,7 @@ impl Lab {
         BoxSpec {
             directory: self.directory.join("boxes").join(&id),
             id,
-            base: self.base.clone(),
+            base: self.base.clone().into(),
             layers: Vec::new(),
             mounts: Vec::new(),
             profile: Profile::Strict,
@@ -161,6 +161,7 @@ impl Lab {
             argv: argv.iter().map(Into::into).collect(),
             env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             cwd: "/".into(),
+            user: CommandUser::BoxUser,
             disconnect: OnDisconnect::Kill,
         };
         let null = self.null.as_fd();

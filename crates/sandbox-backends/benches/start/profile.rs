@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use holm_sandbox_linux::{BoxSpec, Limits, Network, Profile};
+use holm_sandbox_linux::{Base, BoxSpec, HostBase, Limits, Network, Profile};
 
 use crate::helper::Helper;
 use crate::lab::{LIMITS, Lab, TRUE, make};
@@ -83,11 +83,18 @@ fn without_network(spec: &mut BoxSpec) {
 }
 
 fn without_toolchains(spec: &mut BoxSpec) {
-    spec.base.toolchains.clear();
+    host_base(spec, |base| base.toolchains.clear());
 }
 
 fn without_optional(spec: &mut BoxSpec) {
-    spec.base.optional.clear();
+    host_base(spec, |base| base.optional.clear());
+}
+
+fn host_base(spec: &mut BoxSpec, change: impl FnOnce(&mut HostBase)) {
+    match &mut spec.base {
+        Base::Host(base) => change(base),
+        Base::Image(_) => {}
+    }
 }
 
 fn without_masks(spec: &mut BoxSpec) {

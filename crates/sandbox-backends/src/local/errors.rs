@@ -16,6 +16,10 @@ pub(crate) fn engine_error(error: EngineError) -> SandboxError {
             hint: "sizes take a unit, for instance 512m or 2g".into(),
         },
         EngineError::Invalid { what, hint } => SandboxError::Invalid { what, hint },
+        EngineError::CommandUser { ref hint, .. } => SandboxError::Invalid {
+            what: error.to_string(),
+            hint: hint.clone(),
+        },
         EngineError::CommandNotFound { program } => SandboxError::CommandNotFound { program },
         EngineError::CommandNotExecutable { program, source } => {
             SandboxError::CommandNotExecutable { program, source }

@@ -14,7 +14,9 @@ use holm_sandbox::{
 };
 use holm_sandbox_linux::plain::PlainCommand;
 use holm_sandbox_linux::pump::{Cause, Ended, Interruption, Pump, Running, Source};
-use holm_sandbox_linux::{Command, EngineError, Exit, LinuxBox, OnDisconnect, Reach, Streams};
+use holm_sandbox_linux::{
+    Command, CommandUser, EngineError, Exit, LinuxBox, OnDisconnect, Reach, Streams,
+};
 
 use super::commands::Cancel;
 use super::environment::{self, Environment};
@@ -81,6 +83,7 @@ impl Place {
                     argv: run.argv,
                     env: run.environment,
                     cwd: run.cwd,
+                    user: CommandUser::BoxUser,
                     disconnect: OnDisconnect::Kill,
                 };
                 let streams = [

@@ -119,7 +119,7 @@ fn prepare(runtime: &LocalRuntime) -> Result<Blank> {
     let spec = PreparedSpec {
         id: run_id.to_string(),
         directory: directory.clone(),
-        base: runtime.base(Network::None)?,
+        base: runtime.base(Network::None)?.into(),
         layers: Vec::new(),
         profile: Profile::Strict,
         network: Network::None,

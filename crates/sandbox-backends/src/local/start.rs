@@ -123,7 +123,7 @@ pub(crate) fn start_box(
     let spec = BoxSpec {
         id: record.run_id.to_string(),
         directory: directory.to_path_buf(),
-        base: base.clone(),
+        base: base.clone().into(),
         layers: Vec::new(),
         mounts,
         profile: if record.nested {

@@ -256,6 +256,7 @@ impl FakeUnified {
             ("memory.current", "4096\n"),
             ("memory.peak", "8192\n"),
             ("memory.events", "low 0\noom 3\noom_kill 2\n"),
+            ("memory.stat", "anon 3072\nfile 1024\n"),
             ("cpu.max", "max 100000"),
             ("cpu.stat", "usage_usec 77\nnr_throttled 5\n"),
             ("pids.max", "max"),
@@ -324,6 +325,7 @@ fn v2_state_is_read_and_set() {
         group.usage(),
         Usage {
             memory_bytes: Some(4_096),
+            memory_cache_bytes: Some(1_024),
             memory_peak_bytes: Some(8_192),
             oom_kills: Some(2),
             pids: Some(3),

@@ -10,6 +10,8 @@ use super::{BoxGroup, Controller, Version};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub memory_bytes: Option<u64>,
+    /// The part of it that holds content of files, which the kernel gives up when it is short of memory.
+    pub memory_cache_bytes: Option<u64>,
     /// The most that was ever in use at once.
     pub memory_peak_bytes: Option<u64>,
     /// Processes that were killed because the box was out of memory.
@@ -28,6 +30,7 @@ impl BoxGroup {
         let (memory, cpu) = (of(Controller::Memory), of(Controller::Cpu));
         Usage {
             memory_bytes: number(memory, "memory.usage_in_bytes", "memory.current"),
+            memory_cache_bytes: memory_cache_bytes(memory),
             memory_peak_bytes: number(memory, "memory.max_usage_in_bytes", "memory.peak"),
             oom_kills: field(memory, "memory.oom_control", "memory.events", "oom_kill"),
             pids: number(of(Controller::Pids), "pids.current", "pids.current"),
@@ -43,6 +46,14 @@ fn cpu_usec(dir: &GroupDir) -> Option<u64> {
         Version::V1 => number(Some(dir), "cpuacct.usage", "").map(|nanos| nanos / 1_000),
         Version::V2 => field(Some(dir), "", "cpu.stat", "usage_usec"),
     }
+}
+
+fn memory_cache_bytes(memory: Option<&GroupDir>) -> Option<u64> {
+    let key = match memory?.version {
+        Version::V1 => "total_cache",
+        Version::V2 => "file",
+    };
+    field(memory, "memory.stat", "memory.stat", key)
 }
 
 fn read(dir: Option<&GroupDir>, v1: &str, v2: &str) -> Option<String> {

@@ -18,7 +18,7 @@ mod acting;
 mod copy;
 mod copy_in;
 mod copy_out;
-mod descent;
+pub(crate) mod descent;
 mod error;
 mod make_dirs;
 mod names;
@@ -26,7 +26,8 @@ mod nodes;
 mod read;
 mod remove;
 mod rename;
-mod resolve;
+pub(crate) mod resolve;
+mod staged;
 mod walk;
 mod write;
 
@@ -40,6 +41,8 @@ mod tests_hostile;
 mod tests_kernel;
 #[cfg(test)]
 mod tests_nodes;
+#[cfg(test)]
+mod tests_staged;
 #[cfg(test)]
 mod tests_trees;
 
@@ -55,6 +58,7 @@ pub use error::FilesError;
 pub use read::{Entry, EntryKind, Metadata};
 pub use rename::Replace;
 pub use resolve::Resolve;
+pub use staged::StagedFile;
 pub use walk::{Walk, WalkEntry, WalkLimits};
 pub use write::{Durability, FILE_MODE_DEFAULT, Permissions, WriteOptions};
 

@@ -17,7 +17,8 @@ use super::{ConfinedDir, FilesError, Owner, kind_of, names};
 /// The mode of a file that was not there before.
 pub const FILE_MODE_DEFAULT: u32 = 0o644;
 
-const COPY_BUFFER_BYTES: usize = 64 * 1024;
+/// Large enough that changing identity around each write costs nothing beside it.
+const COPY_BUFFER_BYTES: usize = 256 * 1024;
 
 /// How often a fresh random name may be taken before we believe that something is wrong.
 const NAME_ATTEMPTS_MAX: u32 = 16;
@@ -109,20 +110,38 @@ impl Target<'_> {
         content: &mut dyn Read,
         options: WriteOptions,
     ) -> Result<u64, FilesError> {
-        let (mode, mut file, temporary) = {
-            let _acting = self.act()?;
-            let mode = self.wanted_mode(options.permissions)?;
-            let (file, temporary) = self.create_temporary()?;
-            (mode, file, temporary)
-        };
+        let (mode, mut file, temporary) = self.begin(options.permissions)?;
         let bytes = self.copy(&mut file, content, options.bytes_max)?;
+        self.end(&file, temporary, options, mode)?;
+        Ok(bytes)
+    }
+
+    /// The mode to be, and the new file under its temporary name.
+    pub(super) fn begin(
+        &self,
+        permissions: Permissions,
+    ) -> Result<(u32, File, Temporary<'_>), FilesError> {
         let _acting = self.act()?;
-        self.finish(&file, options, mode)?;
+        let mode = self.wanted_mode(permissions)?;
+        let (file, temporary) = self.create_temporary()?;
+        Ok((mode, file, temporary))
+    }
+
+    /// Gives the complete file its place.
+    pub(super) fn end(
+        &self,
+        file: &File,
+        temporary: Temporary<'_>,
+        options: WriteOptions,
+        mode: u32,
+    ) -> Result<(), FilesError> {
+        let _acting = self.act()?;
+        self.finish(file, options, mode)?;
         temporary.rename_to(self)?;
         if options.durability == Durability::Synced {
             self.sync_directory()?;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     fn act(&self) -> Result<Option<Acting>, FilesError> {
@@ -252,6 +271,11 @@ impl<'a> Temporary<'a> {
             name: Some(name),
             act_as,
         }
+    }
+
+    /// Leaves the entry where it is; whoever has its name is to make a new guard for it.
+    pub(super) fn keep(mut self) -> Option<PathBuf> {
+        self.name.take()
     }
 
     pub(super) fn rename_to(mut self, target: &Target<'_>) -> Result<(), FilesError> {

@@ -7,8 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit};
+use rustix::thread::CapabilitySet;
 
 use crate::protocol::{Launch, LaunchStage};
+use crate::step::{ROOT_OF_IMAGE, capability_set};
 use crate::sys;
 
 /// Where programs are looked for when the command brings no `PATH`.
@@ -177,8 +179,12 @@ fn prepare(
     if let Some(files) = files {
         rustix::process::setrlimit(Resource::Nofile, files).map_err(at(LaunchStage::Identity))?;
     }
-    // Root inside the box keeps nothing of init's capabilities either.
-    sys::drop_all_capabilities().map_err(LaunchError::at(LaunchStage::Identity))?;
+    // Root inside an image has its own; on any other base the bounding set is empty, and an execve brings none.
+    let kept = match order.user {
+        Some((0, _)) => capability_set(&ROOT_OF_IMAGE),
+        Some(_) | None => CapabilitySet::empty(),
+    };
+    sys::keep_capabilities(kept).map_err(LaunchError::at(LaunchStage::Identity))?;
     rustix::process::chdir(program.cwd.as_c_str()).map_err(at(LaunchStage::WorkingDirectory))?;
     Ok(())
 }

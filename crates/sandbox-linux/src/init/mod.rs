@@ -30,6 +30,7 @@ use crate::process_tree;
 use crate::protocol::{
     Answer, Exit, JobEvent, JobOrder, Launch, LaunchStage, OnDisconnect, Order, Reach, Then,
 };
+use crate::spec::BOX_USER;
 use crate::{sys, wire};
 use launch::{LaunchError, Streams, launch};
 use store::Store;
@@ -292,7 +293,7 @@ impl Init {
         };
         let mut master = None;
         let streams = match order.terminal {
-            Some(size) => open_terminal(size).map(|(opened, path)| {
+            Some(size) => open_terminal(size, order.user).map(|(opened, path)| {
                 master = Some(opened);
                 Streams::Terminal(path)
             }),
@@ -386,7 +387,10 @@ fn raise_descriptor_limit() -> (Option<Rlimit>, usize) {
     (restore.then_some(before), half.unwrap_or(usize::MAX))
 }
 
-fn open_terminal(size: crate::protocol::TerminalSize) -> Result<(OwnedFd, CString), LaunchError> {
+fn open_terminal(
+    size: crate::protocol::TerminalSize,
+    user: Option<(u32, u32)>,
+) -> Result<(OwnedFd, CString), LaunchError> {
     use rustix::pty::OpenptFlags;
     let failed = |error: rustix::io::Errno| LaunchError {
         stage: LaunchStage::Terminal,
@@ -396,6 +400,14 @@ fn open_terminal(size: crate::protocol::TerminalSize) -> Result<(OwnedFd, CStrin
     let master = rustix::pty::openpt(flags).map_err(failed)?;
     rustix::pty::unlockpt(&master).map_err(failed)?;
     let path = rustix::pty::ptsname(&master, Vec::new()).map_err(failed)?;
+    // The box's own user has them anyhow.
+    if let Some((uid, gid)) = user.filter(|(uid, _)| *uid != BOX_USER) {
+        let (uid, gid) = (
+            rustix::fs::Uid::from_raw(uid),
+            rustix::fs::Gid::from_raw(gid),
+        );
+        rustix::fs::chown(path.as_c_str(), Some(uid), Some(gid)).map_err(failed)?;
+    }
     resize_terminal(master.as_fd(), size).map_err(LaunchError::at(LaunchStage::Terminal))?;
     Ok((master, path))
 }

@@ -1,6 +1,6 @@
 //! The system calls of a box, as data: which are allowed, which are refused, and why.
 //!
-//! Each group says what either profile does with its calls. Whatever stands in no group fails with
+//! Each group says what each profile does with its calls. Whatever stands in no group fails with
 //! `ENOSYS`, as on a kernel that does not have it, so that programs take their fallback.
 //!
 //! **Invariant:** a call stands in one group only, and each group has a reason (both are tested).
@@ -40,6 +40,7 @@ pub static GROUPS: &[Group] = &[
         reason: "Names are confined by the box's own root and its mounts, not by this filter.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_close, SYS_close_range, SYS_dup, SYS_dup3, SYS_fcntl,
             SYS_flock, SYS_pipe2, SYS_memfd_create, SYS_memfd_secret,
@@ -50,6 +51,7 @@ pub static GROUPS: &[Group] = &[
         reason: "Reading and writing what is already open gives nothing that opening did not.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_preadv,
             SYS_pwritev, SYS_preadv2, SYS_pwritev2, SYS_lseek, SYS_sendfile, SYS_splice, SYS_tee,
@@ -64,6 +66,7 @@ pub static GROUPS: &[Group] = &[
                  `name_to_handle_at` only names a file; opening by that name is refused below.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_getdents64, SYS_getcwd, SYS_chdir, SYS_fchdir, SYS_mkdirat, SYS_unlinkat,
             SYS_linkat, SYS_symlinkat, SYS_readlinkat, SYS_renameat, SYS_renameat2, SYS_umask,
@@ -81,6 +84,7 @@ pub static GROUPS: &[Group] = &[
         reason: "Every event loop (libuv, tokio, asyncio, Go's netpoller) and every file watcher.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_pwait2, SYS_ppoll,
             SYS_pselect6, SYS_eventfd2, SYS_signalfd4, SYS_timerfd_create, SYS_timerfd_settime,
@@ -92,6 +96,7 @@ pub static GROUPS: &[Group] = &[
         reason: "The old interface, which databases still use; it is small and long settled.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_io_setup, SYS_io_destroy, SYS_io_submit, SYS_io_cancel, SYS_io_getevents,
             SYS_io_pgetevents,
@@ -103,6 +108,7 @@ pub static GROUPS: &[Group] = &[
                  The policy calls are what libnuma uses and only say where pages should lie.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise, SYS_msync,
             SYS_mincore, SYS_mlock, SYS_mlock2, SYS_mlockall, SYS_munlock, SYS_munlockall,
@@ -118,6 +124,7 @@ pub static GROUPS: &[Group] = &[
                  privilege without a capability that the box does not have.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_execve, SYS_execveat, SYS_exit, SYS_exit_group, SYS_wait4, SYS_waitid, SYS_getpid,
             SYS_getppid, SYS_gettid, SYS_getpgid, SYS_setpgid, SYS_getsid, SYS_setsid, SYS_prctl,
@@ -131,6 +138,7 @@ pub static GROUPS: &[Group] = &[
         reason: "Signals reach the box's own pid namespace only.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_kill, SYS_tkill, SYS_tgkill, SYS_rt_sigaction, SYS_rt_sigprocmask,
             SYS_rt_sigpending, SYS_rt_sigsuspend, SYS_rt_sigtimedwait, SYS_rt_sigqueueinfo,
@@ -143,6 +151,7 @@ pub static GROUPS: &[Group] = &[
                  the pid namespace keep others out, and a traced call is filtered all the same.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! { SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev },
     },
     Group {
@@ -150,6 +159,7 @@ pub static GROUPS: &[Group] = &[
         reason: "Priorities and limits only go down without a capability.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_sched_yield, SYS_sched_getaffinity, SYS_sched_setaffinity, SYS_sched_getattr,
             SYS_sched_setattr, SYS_sched_getparam, SYS_sched_setparam, SYS_sched_getscheduler,
@@ -163,6 +173,7 @@ pub static GROUPS: &[Group] = &[
         reason: "Reading clocks, sleeping and timers; setting the clock is refused below.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep,
             SYS_gettimeofday, SYS_getitimer, SYS_setitimer, SYS_timer_create, SYS_timer_settime,
@@ -175,6 +186,7 @@ pub static GROUPS: &[Group] = &[
                  capabilities only shrink.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getresuid, SYS_getresgid,
             SYS_getgroups, SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid,
@@ -186,6 +198,7 @@ pub static GROUPS: &[Group] = &[
         reason: "Harmless to read, and runtimes read them at start.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! { SYS_uname, SYS_sysinfo, SYS_getrandom },
     },
     Group {
@@ -194,6 +207,7 @@ pub static GROUPS: &[Group] = &[
                  made is decided by `socket` itself.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_connect, SYS_shutdown,
             SYS_getsockname, SYS_getpeername, SYS_getsockopt, SYS_setsockopt, SYS_sendto,
@@ -205,6 +219,7 @@ pub static GROUPS: &[Group] = &[
         reason: "The box has an IPC namespace of its own.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_shmget, SYS_shmat, SYS_shmdt, SYS_shmctl, SYS_semget, SYS_semop, SYS_semtimedop,
             SYS_semctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_mq_open,
@@ -217,6 +232,7 @@ pub static GROUPS: &[Group] = &[
         reason: "A program may always give up more; these calls can only take away.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_seccomp, SYS_landlock_create_ruleset, SYS_landlock_add_rule,
             SYS_landlock_restrict_self,
@@ -228,6 +244,7 @@ pub static GROUPS: &[Group] = &[
         reason: "The same operations under the names that old binaries and C libraries use.",
         strict: Verdict::Allow,
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_stat, SYS_lstat, SYS_access, SYS_getdents, SYS_mkdir,
             SYS_rmdir, SYS_link, SYS_unlink, SYS_symlink, SYS_readlink, SYS_rename,
@@ -245,6 +262,7 @@ pub static GROUPS: &[Group] = &[
                  `useradd` treat anything else as fatal.",
         strict: Verdict::RefuseMatching(Errno::AddressFamilyNotSupported),
         nested: Verdict::RefuseMatching(Errno::AddressFamilyNotSupported),
+        image: Verdict::RefuseMatching(Errno::AddressFamilyNotSupported),
         syscalls: calls! { SYS_socket: SOCKET_REFUSALS, SYS_socketpair: SOCKETPAIR_REFUSALS },
     },
     Group {
@@ -253,6 +271,7 @@ pub static GROUPS: &[Group] = &[
                  line discipline into the kernel.",
         strict: Verdict::RefuseMatching(Errno::NotPermitted),
         nested: Verdict::RefuseMatching(Errno::NotPermitted),
+        image: Verdict::RefuseMatching(Errno::NotPermitted),
         syscalls: calls! { SYS_ioctl: IOCTL_REFUSALS },
     },
     Group {
@@ -261,6 +280,7 @@ pub static GROUPS: &[Group] = &[
                  regular files may be made, without setuid and setgid.",
         strict: Verdict::RefuseMatching(Errno::NotPermitted),
         nested: Verdict::RefuseMatching(Errno::NotPermitted),
+        image: Verdict::RefuseMatching(Errno::NotPermitted),
         syscalls: calls! {
             #[cfg(target_arch = "x86_64")]
             SYS_mknod: MKNOD_REFUSALS,
@@ -271,9 +291,12 @@ pub static GROUPS: &[Group] = &[
         name: "files that lend their owner's power",
         reason: "A folder of the host may be shared with the box, whose user is then the folder's \
                  owner. A setuid or setgid file made there would lend that owner's power, root's \
-                 included, to whoever runs it outside.",
+                 included, to whoever runs it outside. A box on an image may make such files, \
+                 because packages hold them; nothing of the host is shared with it that way, and \
+                 inside they lend nothing, on mounts that are `nosuid`.",
         strict: Verdict::RefuseMatching(Errno::NotPermitted),
         nested: Verdict::RefuseMatching(Errno::NotPermitted),
+        image: Verdict::Allow,
         syscalls: calls! {
             SYS_openat: OPENAT_REFUSALS,
             SYS_fchmod: MODE_1_REFUSALS,
@@ -293,6 +316,7 @@ pub static GROUPS: &[Group] = &[
                  Programs fall back to `openat` on this error only.",
         strict: Verdict::Refuse(Errno::NotImplemented),
         nested: Verdict::Allow,
+        image: Verdict::Allow,
         syscalls: calls! { SYS_openat2 },
     },
     Group {
@@ -301,6 +325,7 @@ pub static GROUPS: &[Group] = &[
                  bit names, no address randomisation) and the question for the current one stay.",
         strict: Verdict::RefuseMatching(Errno::NotPermitted),
         nested: Verdict::RefuseMatching(Errno::NotPermitted),
+        image: Verdict::RefuseMatching(Errno::NotPermitted),
         syscalls: calls! { SYS_personality: PERSONALITY_REFUSALS },
     },
     Group {
@@ -310,6 +335,7 @@ pub static GROUPS: &[Group] = &[
                  profile the box has no capability outside the namespace it makes.",
         strict: Verdict::RefuseMatching(Errno::NotPermitted),
         nested: Verdict::Allow,
+        image: Verdict::RefuseMatching(Errno::NotPermitted),
         syscalls: calls! { SYS_clone: CLONE_REFUSALS },
     },
     Group {
@@ -318,6 +344,7 @@ pub static GROUPS: &[Group] = &[
                  `clone`, whose flags are visible, on this error only.",
         strict: Verdict::Refuse(Errno::NotImplemented),
         nested: Verdict::Allow,
+        image: Verdict::Refuse(Errno::NotImplemented),
         syscalls: calls! { SYS_clone3 },
     },
     Group {
@@ -326,6 +353,7 @@ pub static GROUPS: &[Group] = &[
                  bubblewrap set up theirs, host name included.",
         strict: EPERM_ALWAYS,
         nested: Verdict::Allow,
+        image: EPERM_ALWAYS,
         syscalls: calls! { SYS_unshare, SYS_setns, SYS_sethostname, SYS_setdomainname },
     },
     Group {
@@ -334,10 +362,20 @@ pub static GROUPS: &[Group] = &[
                  lets a sandbox inside arrange the mount namespace that it made.",
         strict: EPERM_ALWAYS,
         nested: Verdict::Allow,
+        image: EPERM_ALWAYS,
         syscalls: calls! {
-            SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_open_tree, SYS_open_tree_attr,
-            SYS_move_mount, SYS_mount_setattr, SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick,
+            SYS_mount, SYS_umount2, SYS_pivot_root, SYS_open_tree, SYS_open_tree_attr, SYS_move_mount,
+            SYS_mount_setattr, SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick,
         },
+    },
+    Group {
+        name: "another root folder",
+        reason: "Root of an image installs systems into folders (`dpkg --root`, `debootstrap`). What is \
+                 outside of the new root is the box's root and nothing else.",
+        strict: EPERM_ALWAYS,
+        nested: Verdict::Allow,
+        image: Verdict::Allow,
+        syscalls: calls! { SYS_chroot },
     },
     Group {
         name: "programs in the kernel",
@@ -345,6 +383,7 @@ pub static GROUPS: &[Group] = &[
                  interfaces. io_uring would also carry out calls that this filter never sees.",
         strict: EPERM_ALWAYS,
         nested: EPERM_ALWAYS,
+        image: EPERM_ALWAYS,
         syscalls: calls! {
             SYS_bpf, SYS_perf_event_open, SYS_userfaultfd, SYS_io_uring_setup, SYS_io_uring_enter,
             SYS_io_uring_register,
@@ -355,6 +394,7 @@ pub static GROUPS: &[Group] = &[
         reason: "Keyrings are not divided by namespace: keys of the host could be found.",
         strict: EPERM_ALWAYS,
         nested: EPERM_ALWAYS,
+        image: EPERM_ALWAYS,
         syscalls: calls! { SYS_add_key, SYS_request_key, SYS_keyctl },
     },
     Group {
@@ -362,6 +402,7 @@ pub static GROUPS: &[Group] = &[
         reason: "A guessed handle opens any file of the file system, outside the box's root too.",
         strict: EPERM_ALWAYS,
         nested: EPERM_ALWAYS,
+        image: EPERM_ALWAYS,
         syscalls: calls! { SYS_open_by_handle_at },
     },
     Group {
@@ -370,6 +411,7 @@ pub static GROUPS: &[Group] = &[
                  there for watchers.",
         strict: EPERM_ALWAYS,
         nested: EPERM_ALWAYS,
+        image: EPERM_ALWAYS,
         syscalls: calls! { SYS_fanotify_init, SYS_fanotify_mark },
     },
     Group {
@@ -377,6 +419,7 @@ pub static GROUPS: &[Group] = &[
         reason: "Rare ways to look into or rearrange another process, beyond what debuggers use.",
         strict: EPERM_ALWAYS,
         nested: EPERM_ALWAYS,
+        image: EPERM_ALWAYS,
         syscalls: calls! {
             SYS_pidfd_getfd, SYS_process_madvise, SYS_kcmp, SYS_move_pages, SYS_migrate_pages,
         },
@@ -387,6 +430,7 @@ pub static GROUPS: &[Group] = &[
                  the host's administrator.",
         strict: EPERM_ALWAYS,
         nested: EPERM_ALWAYS,
+        image: EPERM_ALWAYS,
         syscalls: calls! {
             SYS_reboot, SYS_kexec_load, SYS_kexec_file_load, SYS_init_module, SYS_finit_module,
             SYS_delete_module, SYS_swapon, SYS_swapoff, SYS_acct, SYS_quotactl, SYS_quotactl_fd,
@@ -401,6 +445,7 @@ pub static GROUPS: &[Group] = &[
                  history of kernel bugs.",
         strict: EPERM_ALWAYS,
         nested: EPERM_ALWAYS,
+        image: EPERM_ALWAYS,
         syscalls: calls! { SYS_iopl, SYS_ioperm, SYS_modify_ldt },
     },
 ];

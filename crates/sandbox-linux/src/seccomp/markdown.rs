@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use super::{Errno, GROUPS, Group, Profile, Verdict};
 
-/// One page for both profiles: what is allowed, what is refused, and why.
+/// One page for all profiles: what is allowed, what is refused, and why.
 pub fn render_markdown() -> String {
     let mut page = String::from(
         "# System calls in a box\n\n\
-         A box runs under one of two profiles: `strict`, the default, and `nested`, which also lets a \
-         sandbox such as bubblewrap run inside the box. What stands in no table fails with `ENOSYS`, as \
+         A box runs under one of three profiles: `strict`, the default; `nested`, which also lets a \
+         sandbox such as bubblewrap run inside the box; and `image`, for boxes on an image, whose root \
+         may install packages. What stands in no table fails with `ENOSYS`, as \
          on a kernel that does not have the call; a call through the 32 bit table ends the process.\n",
     );
     section(&mut page, "Allowed", |group| group.strict == Verdict::Allow);
@@ -32,12 +33,14 @@ fn section(page: &mut String, title: &str, belongs: impl Fn(&Group) -> bool) {
             capitalize(group.name),
             group.reason
         );
-        let strict = describe(group.verdict(Profile::Strict));
-        let nested = describe(group.verdict(Profile::Nested));
-        if strict == nested {
-            let _ = writeln!(page, "Both profiles: {strict}.\n");
+        let [strict, nested, image] = Profile::ALL.map(|profile| describe(group.verdict(profile)));
+        if strict == nested && strict == image {
+            let _ = writeln!(page, "All profiles: {strict}.\n");
         } else {
-            let _ = writeln!(page, "Strict: {strict}. Nested: {nested}.\n");
+            let _ = writeln!(
+                page,
+                "Strict: {strict}. Nested: {nested}. Image: {image}.\n"
+            );
         }
         for syscall in group
             .syscalls

@@ -52,11 +52,13 @@ pub struct Filters {
 
 static STRICT: OnceLock<Filters> = OnceLock::new();
 static NESTED: OnceLock<Filters> = OnceLock::new();
+static IMAGE: OnceLock<Filters> = OnceLock::new();
 
 /// Builds the filters of all profiles, so that processes forked later find them ready.
 pub fn prepare() -> Result<(), SeccompError> {
-    Filters::prepared(Profile::Strict)?;
-    Filters::prepared(Profile::Nested)?;
+    for profile in Profile::ALL {
+        Filters::prepared(profile)?;
+    }
     Ok(())
 }
 
@@ -70,6 +72,7 @@ impl Filters {
         let cell = match profile {
             Profile::Strict => &STRICT,
             Profile::Nested => &NESTED,
+            Profile::Image => &IMAGE,
         };
         if let Some(filters) = cell.get() {
             return Ok(filters);

@@ -37,6 +37,8 @@ pub enum Profile {
     Strict,
     /// Strict, and what bubblewrap and its like need to make a sandbox inside the box.
     Nested,
+    /// Strict, and what root of an image needs to install packages.
+    Image,
 }
 
 /// What a profile does with the calls of a group.
@@ -56,7 +58,12 @@ pub struct Group {
     pub reason: &'static str,
     pub strict: Verdict,
     pub nested: Verdict,
+    pub image: Verdict,
     pub syscalls: &'static [Syscall],
+}
+
+impl Profile {
+    pub const ALL: [Self; 3] = [Self::Strict, Self::Nested, Self::Image];
 }
 
 impl Group {
@@ -64,6 +71,7 @@ impl Group {
         match profile {
             Profile::Strict => self.strict,
             Profile::Nested => self.nested,
+            Profile::Image => self.image,
         }
     }
 }

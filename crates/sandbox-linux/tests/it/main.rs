@@ -15,6 +15,7 @@
     reason = "clippy takes the helpers of tests for production code"
 )]
 
+mod image;
 mod kernel;
 mod plain;
 mod probe;

@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use holm_sandbox_linux::files::ConfinedDir;
+use holm_sandbox_linux::files::{ConfinedDir, Resolve};
 use holm_sandbox_linux::pump::{Cause, Pump, Running, Source};
 use holm_sandbox_linux::{
-    Access, Account, BaseOptions, BoxSpec, Command, Durability, Engine, EngineError, Exit, IdRange,
-    Job, Lifetime, Limits, LinuxBox, MountSpec, Network, OnDisconnect, Owners, Profile, Streams,
+    Access, Account, BaseOptions, BoxSpec, Command, CommandUser, Durability, Engine, EngineError,
+    Exit, IdRange, Job, Lifetime, Limits, LinuxBox, MountSpec, Network, OnDisconnect, Owners,
+    Profile, Streams,
 };
 
 /// Where the test binary lies in a box that was made with [`probed`].
@@ -81,7 +82,8 @@ pub(crate) fn spec(engine: &Engine, directory: &Path) -> BoxSpec {
         directory: home,
         base: engine
             .host_base(&base_options(&directory.join("base")))
-            .unwrap(),
+            .unwrap()
+            .into(),
         layers: Vec::new(),
         mounts: Vec::new(),
         profile: Profile::Strict,
@@ -152,6 +154,14 @@ impl TestBox {
         start_silent(&self.inner, &command).unwrap()
     }
 
+    /// The box's files, with the rights of the box's user.
+    pub(crate) fn files(&self) -> ConfinedDir {
+        let root = ConfinedDir::new(self.inner.root().unwrap()).unwrap();
+        let root = root.resolving(Resolve::InRoot);
+        let home = root.metadata(Path::new("/home/holm")).unwrap();
+        root.acting_as(home.uid, home.gid)
+    }
+
     /// What a probe found in the box.
     #[track_caller]
     pub(crate) fn probe(&self, name: &str, argument: &str) -> String {
@@ -189,6 +199,7 @@ pub(crate) fn command(argv: &[&str]) -> Command {
             ("HOME".into(), HOME.into()),
         ],
         cwd: PathBuf::from("/"),
+        user: CommandUser::BoxUser,
         disconnect: OnDisconnect::Kill,
     }
 }

@@ -2,14 +2,20 @@
 //!
 //! One module per resource. Handlers check and translate; [`crate::sandboxes`] acts.
 
-mod body;
+mod account;
+pub(crate) mod body;
+mod build_log;
 pub(crate) mod health;
 pub(crate) mod metrics;
-mod query;
+pub(crate) mod query;
+mod sandbox_changes;
 mod sandbox_create;
 mod sandbox_list;
 mod sandbox_show;
 mod sandboxes;
+mod secrets;
+mod snapshots;
+mod volumes;
 
 use axum::Router;
 
@@ -22,6 +28,11 @@ pub(crate) use sandbox_show::show;
 /// The routes below `/api`.
 pub(crate) fn router() -> Router<AppState> {
     Router::new()
+        .merge(account::router())
         .merge(health::router())
+        .merge(sandbox_changes::router())
         .merge(sandboxes::router())
+        .merge(secrets::router())
+        .merge(snapshots::router())
+        .merge(volumes::router())
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use holm_sandbox_linux::{
-    Command, EngineError, Exit, Job, OnDisconnect, Reach, Streams, TerminalSize,
+    Command, CommandUser, EngineError, Exit, Job, OnDisconnect, Reach, Streams, TerminalSize,
 };
 use tokio::net::unix::pipe;
 
@@ -71,6 +71,26 @@ impl Machine {
         }
     }
 
+    /// Starts the first of these commands whose program the box has.
+    pub async fn start_first(
+        self: &Arc<Self>,
+        spec: CommandSpec,
+        argvs: &[Vec<OsString>],
+    ) -> Result<Running, EngineError> {
+        let mut failed = self.lost(io::ErrorKind::InvalidInput.into());
+        for argv in argvs {
+            let spec = CommandSpec {
+                argv: argv.clone(),
+                ..spec.clone()
+            };
+            match self.start(spec).await {
+                Err(error @ EngineError::CommandNotFound { .. }) => failed = error,
+                started => return started,
+            }
+        }
+        Err(failed)
+    }
+
     /// Starts a command on a terminal of its own. The descriptor is the terminal's other side.
     pub async fn start_on_terminal(
         self: &Arc<Self>,
@@ -79,9 +99,10 @@ impl Machine {
     ) -> Result<(Running, OwnedFd), EngineError> {
         let machine = Arc::clone(self);
         let started = tokio::task::spawn_blocking(move || {
-            let mut job = machine
-                .inner
-                .start(&command(&spec), &Streams::Terminal(size))?;
+            let mut job = machine.inner.start(
+                &command(&spec, machine.account.command_user()),
+                &Streams::Terminal(size),
+            )?;
             let terminal = job
                 .take_terminal()
                 .ok_or_else(|| machine.lost(io::ErrorKind::InvalidData.into()))?;
@@ -110,9 +131,10 @@ impl Machine {
             stdout_write.as_fd(),
             stderr_write.as_fd(),
         ];
-        let job = self
-            .inner
-            .start(&command(spec), &Streams::Descriptors(streams))?;
+        let job = self.inner.start(
+            &command(spec, self.account.command_user()),
+            &Streams::Descriptors(streams),
+        )?;
         Ok((
             job,
             Pipes {
@@ -136,12 +158,13 @@ impl Machine {
     }
 }
 
-fn command(spec: &CommandSpec) -> Command {
+fn command(spec: &CommandSpec, user: CommandUser) -> Command {
     Command {
         argv: spec.argv.clone(),
         env: spec.env.clone(),
         cwd: spec.cwd.clone(),
         disconnect: spec.disconnect,
+        user,
     }
 }
 

@@ -16,9 +16,11 @@
 mod clocks;
 mod create;
 mod lifecycle;
+mod pending;
 mod registry;
 mod restore;
 mod sandbox;
+mod saving;
 
 pub(crate) use clocks::run as run_clocks;
 pub(crate) use create::NewSandbox;

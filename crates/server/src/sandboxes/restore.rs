@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use holm_daytona_wire::sandbox::SandboxState;
 
-use super::lifecycle::empty_trash;
 use super::registry::Sandboxes;
 use super::sandbox::Sandbox;
 use crate::error::Result;
-use crate::machines::{Activity, Adopted, Wanted, adopt};
+use crate::machines::{Activity, Adopted, Wanted, adopt, empty_trash};
 use crate::records::SandboxRecord;
 
 /// Loads every sandbox, adopts the boxes that still run, and removes what belongs to nobody.

@@ -3,6 +3,10 @@
 //! One module per family of operations. A handler takes [`Inside`], which has authenticated the caller, found the
 //! sandbox running and keeps it awake, and works on its machine.
 
+mod code_run;
+mod command;
+mod execute;
+mod files;
 mod info;
 mod inside;
 
@@ -34,5 +38,9 @@ impl ToolboxState {
 
 /// The routes below `/toolbox/{sandbox}`.
 pub(crate) fn router() -> Router<AppState> {
-    Router::new().merge(info::router())
+    Router::new()
+        .merge(info::router())
+        .merge(execute::router())
+        .merge(code_run::router())
+        .merge(files::router())
 }

@@ -1,4 +1,7 @@
 //! With real boxes.
 
 mod events;
+mod execute;
+mod files;
+mod inside;
 mod lifecycle;

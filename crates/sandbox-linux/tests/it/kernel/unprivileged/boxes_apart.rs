@@ -29,7 +29,8 @@ fn boxes_on_one_base_do_not_see_each_others_changes() {
         let engine = &one.engine;
         spec.base = engine
             .host_base(&crate::support::base_options(&base))
-            .unwrap();
+            .unwrap()
+            .into();
     });
     one.sh("echo one > ~/file").success();
     two.sh("echo two > ~/file").success();

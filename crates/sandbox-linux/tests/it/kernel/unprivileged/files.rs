@@ -210,7 +210,7 @@ fn toolchains_come_without_the_credentials_beside_them() {
         let engine = holm_sandbox_linux::Engine::start().unwrap();
         let mut options = crate::support::base_options(bases.path());
         options.toolchain_home = Some(home.path().to_path_buf());
-        spec.base = engine.host_base(&options).unwrap();
+        spec.base = engine.host_base(&options).unwrap().into();
     });
     let path = home.path().display();
     assert_eq!(
