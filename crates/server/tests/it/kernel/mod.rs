@@ -1,5 +1,6 @@
 //! With real boxes.
 
+mod events;
 mod execute;
 mod files;
 mod git;
