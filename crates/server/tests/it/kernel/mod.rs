@@ -5,3 +5,4 @@ mod execute;
 mod files;
 mod inside;
 mod lifecycle;
+mod preview;
