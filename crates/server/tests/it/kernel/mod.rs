@@ -8,3 +8,4 @@ mod inside;
 mod lifecycle;
 mod system;
 mod transfers;
+mod preview;
