@@ -9,6 +9,7 @@ mod execute;
 mod files;
 mod info;
 mod inside;
+mod session;
 
 use std::sync::Arc;
 
@@ -21,18 +22,24 @@ pub(crate) use inside::Inside;
 
 /// What the toolbox keeps about a running box, one field per family.
 #[derive(Debug, Default)]
-pub struct ToolboxState {}
+pub struct ToolboxState {
+    sessions: session::Sessions,
+}
 
 impl ToolboxState {
     /// Finds again what was running before the server was started anew.
-    pub(crate) async fn resume(&self, _machine: &Arc<Machine>) {}
+    pub(crate) async fn resume(&self, machine: &Arc<Machine>) {
+        self.sessions.resume(machine).await;
+    }
 
     /// Lets go of everything: the box is about to end.
-    pub(crate) async fn close(&self) {}
+    pub(crate) async fn close(&self) {
+        self.sessions.close().await;
+    }
 
     /// Processes that only wait for orders, such as the shell of a session: they keep no sandbox awake.
     pub(crate) fn waiting_processes(&self) -> u64 {
-        0
+        self.sessions.waiting_processes()
     }
 }
 
@@ -43,4 +50,5 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(execute::router())
         .merge(code_run::router())
         .merge(files::router())
+        .merge(session::router())
 }

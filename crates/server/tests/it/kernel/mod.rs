@@ -4,3 +4,5 @@ mod execute;
 mod files;
 mod inside;
 mod lifecycle;
+mod sessions;
+mod sockets;
