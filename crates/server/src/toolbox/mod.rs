@@ -12,6 +12,7 @@ mod git;
 mod info;
 mod inside;
 mod system;
+mod session;
 
 use std::sync::Arc;
 
@@ -26,18 +27,23 @@ pub(crate) use inside::Inside;
 #[derive(Debug, Default)]
 pub struct ToolboxState {
     processor: system::ProcessorMeter,
+    sessions: session::Sessions,
 }
 
 impl ToolboxState {
     /// Finds again what was running before the server was started anew.
-    pub(crate) async fn resume(&self, _machine: &Arc<Machine>) {}
+    pub(crate) async fn resume(&self, machine: &Arc<Machine>) {
+        self.sessions.resume(machine).await;
+    }
 
     /// Lets go of everything: the box is about to end.
-    pub(crate) async fn close(&self) {}
+    pub(crate) async fn close(&self) {
+        self.sessions.close().await;
+    }
 
     /// Processes that only wait for orders, such as the shell of a session: they keep no sandbox awake.
     pub(crate) fn waiting_processes(&self) -> u64 {
-        0
+        self.sessions.waiting_processes()
     }
 }
 
@@ -51,4 +57,5 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(git::router())
         .merge(system::router())
         .merge(computer_use::router())
+        .merge(session::router())
 }

@@ -9,3 +9,5 @@ mod lifecycle;
 mod system;
 mod transfers;
 mod preview;
+mod sessions;
+mod sockets;
