@@ -11,6 +11,7 @@ mod files;
 mod git;
 mod info;
 mod inside;
+mod lsp;
 mod system;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(crate) use inside::Inside;
 /// What the toolbox keeps about a running box, one field per family.
 #[derive(Debug, Default)]
 pub struct ToolboxState {
+    lsp: lsp::Servers,
     processor: system::ProcessorMeter,
 }
 
@@ -33,11 +35,13 @@ impl ToolboxState {
     pub(crate) async fn resume(&self, _machine: &Arc<Machine>) {}
 
     /// Lets go of everything: the box is about to end.
-    pub(crate) async fn close(&self) {}
+    pub(crate) async fn close(&self) {
+        self.lsp.clear();
+    }
 
     /// Processes that only wait for orders, such as the shell of a session: they keep no sandbox awake.
     pub(crate) fn waiting_processes(&self) -> u64 {
-        0
+        self.lsp.waiting()
     }
 }
 
@@ -49,6 +53,7 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(code_run::router())
         .merge(files::router())
         .merge(git::router())
+        .merge(lsp::router())
         .merge(system::router())
         .merge(computer_use::router())
 }

@@ -5,5 +5,6 @@ mod files;
 mod git;
 mod inside;
 mod lifecycle;
+mod lsp;
 mod system;
 mod transfers;
