@@ -46,6 +46,8 @@ pub struct ServerLimits {
     pub json_bytes_max: usize,
     /// One uploaded file.
     pub upload_bytes_max: u64,
+    /// How long a client may send or take nothing in the middle of a file.
+    pub silence_max: Duration,
     /// Terminals of one sandbox.
     pub terminals_max: usize,
     /// Sessions of one sandbox.
@@ -69,6 +71,7 @@ impl Default for ServerLimits {
             header_patience: Duration::from_secs(30),
             json_bytes_max: 16 * 1024 * 1024,
             upload_bytes_max: 64 * 1024 * 1024 * 1024,
+            silence_max: Duration::from_secs(60),
             terminals_max: 64,
             sessions_max: 256,
             output_bytes_max: 64 * 1024 * 1024,

@@ -11,6 +11,7 @@ mod files;
 mod git;
 mod info;
 mod inside;
+mod lsp;
 mod system;
 mod session;
 
@@ -26,6 +27,7 @@ pub(crate) use inside::Inside;
 /// What the toolbox keeps about a running box, one field per family.
 #[derive(Debug, Default)]
 pub struct ToolboxState {
+    lsp: lsp::Servers,
     processor: system::ProcessorMeter,
     sessions: session::Sessions,
 }
@@ -39,11 +41,12 @@ impl ToolboxState {
     /// Lets go of everything: the box is about to end.
     pub(crate) async fn close(&self) {
         self.sessions.close().await;
+        self.lsp.clear();
     }
 
     /// Processes that only wait for orders, such as the shell of a session: they keep no sandbox awake.
     pub(crate) fn waiting_processes(&self) -> u64 {
-        self.sessions.waiting_processes()
+        self.lsp.waiting() + self.sessions.waiting_processes()
     }
 }
 
@@ -55,6 +58,7 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(code_run::router())
         .merge(files::router())
         .merge(git::router())
+        .merge(lsp::router())
         .merge(system::router())
         .merge(computer_use::router())
         .merge(session::router())

@@ -6,6 +6,7 @@ mod files;
 mod git;
 mod inside;
 mod lifecycle;
+mod lsp;
 mod system;
 mod transfers;
 mod preview;
