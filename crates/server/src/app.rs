@@ -3,6 +3,7 @@
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
 use socketioxide::layer::SocketIoLayer;
 
 use crate::error::{ApiError, Plane, render};
@@ -21,6 +22,7 @@ pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
     };
     let control = api::router()
         .fallback(unknown)
+        .layer(from_fn(finish))
         .layer(from_fn(|request: Request, next: Next| {
             render(Plane::Control, request, next)
         }));
@@ -47,4 +49,9 @@ pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
         .layer(from_fn_with_state(state.clone(), preview::intercept))
         .layer(from_fn_with_state(state.clone(), request::watch))
         .with_state(state)
+}
+
+/// Handles a request to its end, also when its client has hung up: a change that was begun is not left half done.
+async fn finish(request: Request, next: Next) -> Result<Response, ApiError> {
+    Ok(tokio::spawn(next.run(request)).await?)
 }

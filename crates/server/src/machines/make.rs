@@ -81,6 +81,8 @@ pub(crate) struct Making {
     pub(crate) store: Arc<Store>,
     outside: Outside,
     bases: Mutex<HashMap<(IdRange, Foundation), Base>>,
+    /// Layers that are being made or built on, and that no record names yet.
+    pub(super) pins: Mutex<Vec<String>>,
 }
 
 /// One box to be made.
@@ -104,6 +106,7 @@ impl Making {
             store,
             outside,
             bases: Mutex::default(),
+            pins: Mutex::default(),
         })
     }
 
