@@ -9,6 +9,7 @@ mod execute;
 mod files;
 mod info;
 mod inside;
+mod pty;
 mod session;
 
 use std::sync::Arc;
@@ -24,22 +25,26 @@ pub(crate) use inside::Inside;
 #[derive(Debug, Default)]
 pub struct ToolboxState {
     sessions: session::Sessions,
+    terminals: pty::Terminals,
 }
 
 impl ToolboxState {
     /// Finds again what was running before the server was started anew.
     pub(crate) async fn resume(&self, machine: &Arc<Machine>) {
         self.sessions.resume(machine).await;
+        self.terminals.resume(machine).await;
     }
 
     /// Lets go of everything: the box is about to end.
     pub(crate) async fn close(&self) {
         self.sessions.close().await;
+        self.terminals.close();
     }
 
     /// Processes that only wait for orders, such as the shell of a session: they keep no sandbox awake.
     pub(crate) fn waiting_processes(&self) -> u64 {
         self.sessions.waiting_processes()
+            + self.terminals.waiting_processes()
     }
 }
 
@@ -51,4 +56,5 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(code_run::router())
         .merge(files::router())
         .merge(session::router())
+        .merge(pty::router())
 }

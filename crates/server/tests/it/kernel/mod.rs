@@ -6,3 +6,4 @@ mod inside;
 mod lifecycle;
 mod sessions;
 mod sockets;
+mod terminals;
