@@ -9,6 +9,7 @@ mod execute;
 mod files;
 mod info;
 mod inside;
+mod interpreter;
 mod pty;
 mod session;
 
@@ -26,6 +27,7 @@ pub(crate) use inside::Inside;
 pub struct ToolboxState {
     sessions: session::Sessions,
     terminals: pty::Terminals,
+    interpreters: interpreter::Interpreters,
 }
 
 impl ToolboxState {
@@ -39,12 +41,14 @@ impl ToolboxState {
     pub(crate) async fn close(&self) {
         self.sessions.close().await;
         self.terminals.close();
+        self.interpreters.close();
     }
 
     /// Processes that only wait for orders, such as the shell of a session: they keep no sandbox awake.
     pub(crate) fn waiting_processes(&self) -> u64 {
         self.sessions.waiting_processes()
             + self.terminals.waiting_processes()
+            + self.interpreters.waiting_processes()
     }
 }
 
@@ -57,4 +61,5 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(files::router())
         .merge(session::router())
         .merge(pty::router())
+        .merge(interpreter::router())
 }

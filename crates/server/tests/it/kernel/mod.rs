@@ -3,6 +3,7 @@
 mod execute;
 mod files;
 mod inside;
+mod interpreter;
 mod lifecycle;
 mod sessions;
 mod sockets;
