@@ -6,5 +6,7 @@ mod inside;
 mod interpreter;
 mod lifecycle;
 mod sessions;
+mod sessions_end;
+mod shell;
 mod sockets;
 mod terminals;
