@@ -15,11 +15,21 @@ pub(crate) struct Variable {
     pub(crate) default: &'static str,
 }
 
-pub(crate) const VARIABLES: [Variable; 9] = [
+pub(crate) const VARIABLES: [Variable; 11] = [
     Variable {
         name: "HOLM_DATA_DIR",
         meaning: "Where sandboxes and cached checkouts are kept; the flag `--data-dir` comes before it.",
         default: "`/var/lib/holm` for root, else `$XDG_DATA_HOME/holm`",
+    },
+    Variable {
+        name: "HOLM_API_KEY",
+        meaning: "The key that `holm serve` lets clients in with, for unattended set-up: 16 characters or more, and not printed. Another value at a later start replaces it.",
+        default: "a key that is made at the first start and printed once",
+    },
+    Variable {
+        name: "HOLM_LOG",
+        meaning: "What `holm serve` logs, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`).",
+        default: "`info`",
     },
     Variable {
         name: "XDG_DATA_HOME",
@@ -117,11 +127,7 @@ impl Environment {
             (None, UserKind::Root) => PathBuf::from(ROOT_DATA_DIR),
             (None, UserKind::Ordinary) => self.user_data_dir()?,
         };
-        std::path::absolute(&path).map_err(|source| CliError::HostFile {
-            doing: "find the data folder",
-            path,
-            source,
-        })
+        absolute(&path)
     }
 
     fn user_data_dir(&self) -> Result<PathBuf, CliError> {
@@ -139,18 +145,44 @@ impl Environment {
         Ok(home.join(".local/share/holm"))
     }
 
+    /// The home folder of whoever runs this.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.folder("HOME")
+    }
+
+    /// A variable's text; an empty one counts as not set.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, CliError> {
+        match self.get(OsStr::new(name)).map(OsStr::to_str) {
+            None | Some(Some("")) => Ok(None),
+            Some(Some(text)) => Ok(Some(text)),
+            Some(None) => Err(CliError::Refused {
+                what: format!("the environment variable `{name}` is no text"),
+                hint: None,
+            }),
+        }
+    }
+
     /// What the backend is told about its host.
     pub(crate) fn local_config(&self, data_dir: PathBuf) -> LocalConfig {
         LocalConfig {
             data_dir,
             temp_dir: self.folder("TMPDIR").unwrap_or(Path::new("/tmp")).into(),
-            home: self.folder("HOME").map(Path::to_path_buf),
+            home: self.home().map(Path::to_path_buf),
             environment: self.variables.clone(),
             cache: CacheLimits::default(),
             // A process that makes one box has nothing to prepare for.
             prepared_boxes: 0,
         }
     }
+}
+
+/// A folder for data, whatever folder this process is in.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CliError> {
+    std::path::absolute(path).map_err(|source| CliError::HostFile {
+        doing: "find the data folder",
+        path: path.to_path_buf(),
+        source,
+    })
 }
 
 #[cfg(test)]

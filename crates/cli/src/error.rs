@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 use holm_sandbox::{ErrorKind, SandboxError};
 use holm_sandbox_linux::files::FilesError;
+use holm_server::ServeError;
+use holm_server::keys::KeyError;
 
 use crate::args::CommandFamily;
 use crate::output::{self, Tone, printable};
@@ -78,6 +80,12 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
 
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+
+    #[error(transparent)]
+    Key(#[from] KeyError),
+
     /// A file operation that the contract has no name for, such as a streamed copy.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -129,7 +137,9 @@ impl CliError {
                 | ErrorKind::Failed => EXIT_HOLM_FAILED,
             },
             (
-                Self::Files(_)
+                Self::Serve(_)
+                | Self::Key(_)
+                | Self::Files(_)
                 | Self::HostFile { .. }
                 | Self::Refused { .. }
                 | Self::Io { .. }
@@ -142,6 +152,8 @@ impl CliError {
     fn hint(&self, data_dir: Option<&Path>) -> Option<String> {
         let own = match self {
             Self::Sandbox(error) => error.hint(),
+            Self::Serve(error) => error.hint(),
+            Self::Key(error) => error.hint().map(str::to_owned),
             Self::Refused { hint, .. } => hint.clone(),
             Self::Files(FilesError::Escapes { .. }) => {
                 Some("use a path in the sandbox's work folder, or a relative one".to_owned())
@@ -235,6 +247,8 @@ pub(crate) fn print(error: &CliError, data_dir: Option<&Path>) {
     match error {
         CliError::OutputClosed | CliError::Told { .. } => return,
         CliError::Sandbox(_)
+        | CliError::Serve(_)
+        | CliError::Key(_)
         | CliError::Files(_)
         | CliError::HostFile { .. }
         | CliError::Refused { .. }

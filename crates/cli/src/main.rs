@@ -19,6 +19,7 @@ mod environment;
 mod error;
 mod output;
 mod signals;
+mod table;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,8 +1,10 @@
 //! The server's own certificate authority, which boxes trust and nobody else does: it vouches for
 //! the gateway where the gateway stands in for a host, to put a secret in.
 //!
-//! The key stays in the server. All leaf certificates share one key, made at start and never
-//! written, so that a certificate costs one signature.
+//! Kept between runs of a server is the key alone. Its certificate is made anew at each start, with
+//! the same name and key, so that it never ends while it is used, and what a box was told to trust
+//! years ago still vouches for today's leaf certificates. Those share one key, made at start and
+//! never written, so that a certificate costs one signature.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,10 +15,9 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
-use rustls::{RootCertStore, ServerConfig};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 
 use crate::host::Host;
@@ -39,12 +40,10 @@ pub enum AuthorityError {
         #[source]
         source: rcgen::Error,
     },
-    #[error("the stored certificate authority has no readable {part}; remove it to make a new one")]
-    Unreadable { part: &'static str },
     #[error(
-        "the stored certificate authority does not vouch for its own certificates (expired, or key and certificate differ); remove it to make a new one"
+        "the stored key of the certificate authority is not readable; remove it to make a new one"
     )]
-    Unusable(#[source] rustls::Error),
+    Unreadable(#[source] rcgen::Error),
     #[error("could not set up TLS for `{subject}`")]
     Tls {
         subject: String,
@@ -55,7 +54,7 @@ pub enum AuthorityError {
 
 pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
-    certificate: CertificateDer<'static>,
+    certificate_pem: String,
     leaf_key: KeyPair,
     provider: Arc<CryptoProvider>,
     leaves: Mutex<VecDeque<Leaf>>,
@@ -77,75 +76,36 @@ impl fmt::Debug for CertificateAuthority {
 
 impl CertificateAuthority {
     pub fn generate() -> Result<Self, AuthorityError> {
-        let key = generate_key(COMMON_NAME)?;
-        let certificate = authority_parameters()
+        Self::of_key(generate_key(COMMON_NAME)?)
+    }
+
+    /// Reads what [`CertificateAuthority::key_pem`] gave.
+    pub fn load(key_pem: &str) -> Result<Self, AuthorityError> {
+        Self::of_key(KeyPair::from_pem(key_pem).map_err(AuthorityError::Unreadable)?)
+    }
+
+    /// The key, to be kept where only the server reads.
+    pub fn key_pem(&self) -> Hidden {
+        Hidden::new(self.issuer.key().serialize_pem())
+    }
+
+    /// The certificate, which boxes are told to trust.
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+
+    fn of_key(key: KeyPair) -> Result<Self, AuthorityError> {
+        let parameters = authority_parameters();
+        let certificate = parameters
             .self_signed(&key)
             .map_err(|source| make_error(COMMON_NAME, source))?;
-        Self::assemble(certificate.der().clone(), key)
-    }
-
-    /// Reads what [`CertificateAuthority::to_pem`] wrote, and tries whether it works.
-    pub fn load(pem: &str) -> Result<Self, AuthorityError> {
-        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|_| {
-            AuthorityError::Unreadable {
-                part: "certificate",
-            }
-        })?;
-        let unreadable_key = || AuthorityError::Unreadable { part: "key" };
-        let key =
-            PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| unreadable_key())?;
-        let key = KeyPair::try_from(&key).map_err(|_| unreadable_key())?;
-        Self::assemble(certificate, key)
-    }
-
-    /// Certificate and key, to be kept where only the server reads.
-    pub fn to_pem(&self) -> Hidden {
-        let key = self.issuer.key().serialize_pem();
-        Hidden::new(format!("{}{key}", self.certificate_pem()))
-    }
-
-    /// The certificate alone, which boxes are told to trust.
-    pub fn certificate_pem(&self) -> String {
-        crate::trust::to_pem(&self.certificate)
-    }
-
-    fn assemble(
-        certificate: CertificateDer<'static>,
-        key: KeyPair,
-    ) -> Result<Self, AuthorityError> {
-        let authority = Self {
-            issuer: Issuer::new(authority_parameters(), key),
-            certificate,
+        Ok(Self {
+            issuer: Issuer::new(parameters, key),
+            certificate_pem: crate::trust::to_pem(certificate.der()),
             leaf_key: generate_key("leaf certificates")?,
             provider: Arc::new(rustls::crypto::ring::default_provider()),
             leaves: Mutex::new(VecDeque::new()),
-        };
-        authority.try_out()?;
-        Ok(authority)
-    }
-
-    /// Makes a leaf certificate and has it checked as a client does.
-    fn try_out(&self) -> Result<(), AuthorityError> {
-        let name = "try-out.invalid";
-        let leaf = self.sign(name)?;
-        let mut roots = RootCertStore::empty();
-        roots
-            .add(self.certificate.clone())
-            .map_err(AuthorityError::Unusable)?;
-        let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(
-            Arc::new(roots),
-            Arc::clone(&self.provider),
-        )
-        .build()
-        .map_err(|error| AuthorityError::Unusable(rustls::Error::General(error.to_string())))?;
-        let server = ServerName::try_from(name)
-            .map_err(|error| AuthorityError::Unusable(rustls::Error::General(error.to_string())))?;
-        let verify = |now| {
-            use rustls::client::danger::ServerCertVerifier as _;
-            verifier.verify_server_cert(&leaf, &[], &server, &[], now)
-        };
-        verify(UnixTime::now()).map_err(AuthorityError::Unusable)?;
-        Ok(())
+        })
     }
 
     fn sign(&self, name: &str) -> Result<CertificateDer<'static>, AuthorityError> {
@@ -184,7 +144,7 @@ impl CertificateAuthority {
             .with_safe_default_protocol_versions()
             .map_err(tls)?
             .with_no_client_auth()
-            .with_single_cert(vec![certificate, self.certificate.clone()], key)
+            .with_single_cert(vec![certificate], key)
             .map_err(tls)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let config = Arc::new(config);
@@ -220,8 +180,7 @@ fn make_error(subject: &str, source: rcgen::Error) -> AuthorityError {
     }
 }
 
-/// The same for every server, so that a stored key and these make the issuer again. The lifetime
-/// is the certificate's, which is stored.
+/// The name is the same at every start.
 fn authority_parameters() -> CertificateParams {
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name = rcgen::DistinguishedName::new();
@@ -238,35 +197,61 @@ fn authority_parameters() -> CertificateParams {
 
 #[cfg(test)]
 mod tests {
+    use rustls::pki_types::{ServerName, UnixTime};
+
     use super::*;
 
-    #[test]
-    fn what_was_stored_is_loaded() {
-        let authority = CertificateAuthority::generate().unwrap();
-        let loaded = CertificateAuthority::load(authority.to_pem().expose()).unwrap();
-        assert_eq!(loaded.certificate_pem(), authority.certificate_pem());
-        assert!(!loaded.certificate_pem().contains("PRIVATE"));
+    fn is_vouched_for(leaf: &CertificateDer<'_>, name: &'static str, trusted_pem: &str) -> bool {
+        use rustls::client::danger::ServerCertVerifier as _;
+        let roots = Arc::new(crate::Roots::none().with_pem(trusted_pem).unwrap().store());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(roots, provider);
+        let server = ServerName::try_from(name).unwrap();
+        let verifier = verifier.build().unwrap();
+        let verified = verifier.verify_server_cert(leaf, &[], &server, &[], UnixTime::now());
+        verified.is_ok()
     }
 
     #[test]
-    fn a_key_of_another_authority_is_noticed() {
-        let [one, two] = [(); 2].map(|()| CertificateAuthority::generate().unwrap());
-        let key = two.to_pem().expose().replace(&two.certificate_pem(), "");
-        let mixed = format!("{}{key}", one.certificate_pem());
-        let error = CertificateAuthority::load(&mixed).unwrap_err();
-        assert!(matches!(error, AuthorityError::Unusable(_)), "{error}");
+    fn a_box_of_an_earlier_run_trusts_this_one() {
+        let earlier = CertificateAuthority::generate().unwrap();
+        let now = CertificateAuthority::load(earlier.key_pem().expose()).unwrap();
+        let leaf = now.sign("a.example.com").unwrap();
+        assert!(is_vouched_for(
+            &leaf,
+            "a.example.com",
+            earlier.certificate_pem()
+        ));
+        assert!(is_vouched_for(
+            &leaf,
+            "a.example.com",
+            now.certificate_pem()
+        ));
+        assert!(!is_vouched_for(
+            &leaf,
+            "b.example.com",
+            now.certificate_pem()
+        ));
+        let other = CertificateAuthority::generate().unwrap();
+        assert!(!is_vouched_for(
+            &leaf,
+            "a.example.com",
+            other.certificate_pem()
+        ));
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        let authority = CertificateAuthority::generate().unwrap();
         for broken in [
             "",
-            &one.certificate_pem(),
-            &key,
-            "-----BEGIN CERTIFICATE-----",
+            authority.certificate_pem(),
+            "-----BEGIN PRIVATE KEY-----",
         ] {
             let error = CertificateAuthority::load(broken).unwrap_err();
-            assert!(
-                matches!(error, AuthorityError::Unreadable { .. }),
-                "{error}"
-            );
+            assert!(matches!(error, AuthorityError::Unreadable(_)), "{error}");
         }
+        assert!(!authority.certificate_pem().contains("PRIVATE"));
     }
 
     #[test]
@@ -290,6 +275,6 @@ mod tests {
     fn debug_has_no_key() {
         let authority = CertificateAuthority::generate().unwrap();
         assert_eq!(format!("{authority:?}"), "CertificateAuthority { .. }");
-        assert_eq!(format!("{:?}", authority.to_pem()), "[hidden]");
+        assert_eq!(format!("{:?}", authority.key_pem()), "[hidden]");
     }
 }

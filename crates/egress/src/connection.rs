@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::answer::{Body, Failure};
 use crate::forward::{Upstream, forward};
-use crate::gateway::Place;
+use crate::gateway::Seat;
 use crate::sandbox::{Dialed, Sandbox};
 use crate::target::{Origin, check_inside, of_absolute};
 use crate::tunnel;
@@ -30,7 +30,7 @@ pub(crate) struct Client {
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) activity: Arc<Activity>,
     /// Held, not read: the connection counts until the last holder is gone.
-    pub(crate) _place: Arc<Place>,
+    pub(crate) _seat: Arc<Seat>,
 }
 
 /// A sequence of requests that one client sends.

@@ -92,8 +92,8 @@ impl Gateway {
     }
 
     /// Serves the sandbox behind `listener` until the handle is dropped. A new policy counts at
-    /// once and ends what it does not allow; new secrets count for the next request. Must be called
-    /// within a tokio runtime.
+    /// once and ends what it does not allow; new secrets count for the next request. Refusals are
+    /// logged in the span of the caller. Must be called within a tokio runtime.
     pub fn serve(
         &self,
         listener: TcpListener,
@@ -147,16 +147,16 @@ impl Drop for Handle {
 }
 
 async fn accept(listener: TcpListener, sandbox: Arc<Sandbox>) {
-    let places = Arc::new(Semaphore::new(sandbox.limits.connections));
+    let seats = Arc::new(Semaphore::new(sandbox.limits.connections));
     loop {
-        // Taken before accepting: who finds no place waits in the kernel's queue.
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+        // Taken before accepting: who finds no seat waits in the kernel's queue.
+        let Ok(seat) = Arc::clone(&seats).acquire_owned().await else {
             return;
         };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let place = Place::new(place, Arc::clone(&sandbox.record));
-                let connection = serve_connection(Arc::clone(&sandbox), stream, place);
+                let seat = Seat::new(seat, Arc::clone(&sandbox.record));
+                let connection = serve_connection(Arc::clone(&sandbox), stream, seat);
                 sandbox.tasks.spawn(connection);
             }
             Err(error) => {
@@ -168,12 +168,12 @@ async fn accept(listener: TcpListener, sandbox: Arc<Sandbox>) {
 }
 
 /// One of the sandbox's connections, from its accept to the end of the last task that works on it.
-pub(crate) struct Place {
+pub(crate) struct Seat {
     _permit: OwnedSemaphorePermit,
     record: Arc<Record>,
 }
 
-impl Place {
+impl Seat {
     fn new(permit: OwnedSemaphorePermit, record: Arc<Record>) -> Self {
         record.connections.fetch_add(1, Ordering::Relaxed);
         record.connections_open.fetch_add(1, Ordering::Relaxed);
@@ -184,13 +184,13 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Seat {
     fn drop(&mut self) {
         self.record.connections_open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-async fn serve_connection(sandbox: Arc<Sandbox>, stream: TcpStream, place: Place) {
+async fn serve_connection(sandbox: Arc<Sandbox>, stream: TcpStream, seat: Seat) {
     without_delay(&stream);
     let activity = Arc::new(Activity::new());
     let record = Arc::clone(&sandbox.record);
@@ -198,7 +198,7 @@ async fn serve_connection(sandbox: Arc<Sandbox>, stream: TcpStream, place: Place
     let client = Client {
         sandbox,
         activity,
-        _place: Arc::new(place),
+        _seat: Arc::new(seat),
     };
     serve_http(Session::of_proxy(client), stream).await;
 }

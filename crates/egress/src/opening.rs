@@ -21,6 +21,8 @@ pub(crate) enum Protocol {
     Tls {
         name: Option<Host>,
     },
+    /// A method and a space; whoever reads on finds out whether it is a request.
+    Http,
     /// Has no names of servers, so that an address is one server.
     Ssh,
     Other,
@@ -29,6 +31,8 @@ pub(crate) enum Protocol {
 /// The first byte of a TLS record that holds a handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 const SSH: &[u8] = b"SSH-";
+/// No method that is in use is longer.
+const METHOD_LENGTH_MAX: usize = 20;
 
 /// Reads until it is clear, or `Other` at the limit, at the end and at anything broken.
 pub(crate) async fn read<S: AsyncRead + Unpin>(
@@ -46,8 +50,9 @@ pub(crate) async fn read<S: AsyncRead + Unpin>(
             None => Some(Protocol::Other),
             Some(&TLS_HANDSHAKE) => feed(&mut acceptor, new),
             Some(_) if bytes.starts_with(SSH) => Some(Protocol::Ssh),
-            Some(_) if count > 0 && SSH.starts_with(&bytes) => None,
-            Some(_) => Some(Protocol::Other),
+            Some(_) if count == 0 => Some(Protocol::Other),
+            Some(_) if SSH.starts_with(&bytes) => None,
+            Some(_) => method(&bytes),
         };
         if let Some(protocol) = protocol {
             return Ok(Opening { protocol, bytes });
@@ -58,6 +63,17 @@ pub(crate) async fn read<S: AsyncRead + Unpin>(
     }
     let protocol = Protocol::Other;
     Ok(Opening { protocol, bytes })
+}
+
+/// `None` while more bytes are needed.
+fn method(bytes: &[u8]) -> Option<Protocol> {
+    let is_letter = |byte: &&u8| byte.is_ascii_uppercase() || **byte == b'-';
+    let length = bytes.iter().take_while(is_letter).count();
+    match bytes.get(length) {
+        Some(b' ') if length > 0 => Some(Protocol::Http),
+        None if length <= METHOD_LENGTH_MAX => None,
+        Some(_) | None => Some(Protocol::Other),
+    }
 }
 
 /// `None` while more bytes are needed.
@@ -155,7 +171,14 @@ mod tests {
         assert_eq!(protocol(&[b"SS", b"H-2.0"]).await.0, Protocol::Ssh);
         assert_eq!(protocol(&[b"SSX"]).await.0, Protocol::Other);
         assert_eq!(protocol(&[b"SS"]).await.0, Protocol::Other);
-        assert_eq!(protocol(&[b"GET / HTTP/1.1\r\n"]).await.0, Protocol::Other);
+        assert_eq!(protocol(&[b"GET / HTTP/1.1\r\n"]).await.0, Protocol::Http);
+        assert_eq!(protocol(&[b"SS", b"E", b" /"]).await.0, Protocol::Http);
+        assert_eq!(protocol(&[b"M-SEARCH *"]).await.0, Protocol::Http);
+        assert_eq!(protocol(&[b"GET"]).await.0, Protocol::Other);
+        assert_eq!(protocol(&[b" GET /"]).await.0, Protocol::Other);
+        assert_eq!(protocol(&[b"EHLO\r\n"]).await.0, Protocol::Other);
+        assert_eq!(protocol(&[&[b'A'; 100]]).await.0, Protocol::Other);
+        assert_eq!(protocol(&[b"\0\0\0\x08"]).await.0, Protocol::Other);
         assert_eq!(protocol(&[]).await.0, Protocol::Other);
         let whole = hello("10.0.0.1");
         assert_eq!(protocol(&[&whole]).await.0, Protocol::Tls { name: None });

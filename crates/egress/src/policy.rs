@@ -116,7 +116,7 @@ pub enum Reason {
     )]
     NameDiffers { asked: String, found: String },
     #[error(
-        "the tunnel does not begin with TLS that names its server, nor with SSH, so `domainAllowList` cannot be checked; add the address to `networkAllowList`"
+        "the tunnel does not begin with TLS that names its server, nor with HTTP or SSH, so `domainAllowList` cannot be checked; add the address to `networkAllowList`"
     )]
     NameUnknown,
     #[error(

@@ -47,6 +47,8 @@ pub(crate) struct Record {
     pub(crate) bytes_to_box: AtomicU64,
     ring: Mutex<Ring>,
     kept_max: usize,
+    /// The span in which serving began: it says whose refusals these are.
+    span: tracing::Span,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +70,7 @@ impl Record {
             bytes_to_box: AtomicU64::new(0),
             ring: Mutex::new(Ring::default()),
             kept_max,
+            span: tracing::Span::current(),
         }
     }
 
@@ -77,7 +80,8 @@ impl Record {
         let target: String = target.chars().take(TARGET_LENGTH_MAX).collect();
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         if ring.may_log(at) {
-            tracing::info!(%target, %reason, "egress refused");
+            let log = || tracing::info!(%target, %reason, "egress refused");
+            self.span.in_scope(log);
         }
         ring.kept.push_back(Refusal {
             at,

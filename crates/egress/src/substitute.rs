@@ -2,7 +2,8 @@
 //!
 //! Looked at are the values of headers, `Basic` credentials inside their base64, and the query of
 //! the URL. Not looked at are the path, the body and what follows an upgrade: a body can be endless
-//! and is never held back. Headers that frame the message are left alone.
+//! and is never held back. Headers that frame the message are left alone, and so are requests whose
+//! answer is the request (`TRACE`): they would show the value to the box.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,6 +29,9 @@ const FRAMING: [HeaderName; 7] = [
     UPGRADE,
 ];
 
+/// `TRACK` is an old server's word for it.
+const ECHOING: [&str; 2] = ["TRACE", "TRACK"];
+
 #[derive(Debug, Error)]
 pub(crate) enum SubstituteError {
     #[error(transparent)]
@@ -44,6 +48,9 @@ pub(crate) fn substitute(
     host: &Host,
     parts: &mut Parts,
 ) -> Result<(), SubstituteError> {
+    if ECHOING.contains(&parts.method.as_str()) {
+        return Ok(());
+    }
     for rule in rules {
         match rule.passage(scheme, host) {
             Passage::No => {}
@@ -210,6 +217,19 @@ mod tests {
         assert_eq!(parts.headers["authorization"], expected);
         assert_eq!(parts.headers["content-length"], "dtn_secret_abc");
         assert!(!format!("{:?}", parts.headers["x-api-key"]).contains("s k"));
+    }
+
+    #[test]
+    fn a_request_that_is_sent_back_holds_no_value() {
+        for method in ["TRACE", "TRACK"] {
+            let request = Request::builder().method(method).uri("/?a=dtn_secret_abc");
+            let request = request.header("x-api-key", PLACEHOLDER).body(()).unwrap();
+            let (mut parts, ()) = request.into_parts();
+            let host = Host::parse("api.example.com").unwrap();
+            substitute(&rules("api.example.com"), Scheme::Https, &host, &mut parts).unwrap();
+            assert_eq!(parts.headers["x-api-key"], PLACEHOLDER);
+            assert_eq!(parts.uri, "/?a=dtn_secret_abc");
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Roots {
 /// All roots and the gateway's authority in one file, for programs that take one bundle in place of
 /// the system's.
 pub fn bundle_pem(roots: &Roots, authority: &CertificateAuthority) -> String {
-    let mut bundle = authority.certificate_pem();
+    let mut bundle = authority.certificate_pem().to_owned();
     for certificate in &roots.0 {
         bundle.push_str(&to_pem(certificate));
     }
@@ -98,7 +98,8 @@ pub fn trust_environment(bundle_path: &str) -> Vec<(&'static str, String)> {
 }
 
 /// The environment that sends programs to the gateway at `port` of the box's loopback. Both
-/// spellings: curl reads `http_proxy` in lower case only, others the upper case only.
+/// spellings: curl reads `http_proxy` in lower case only, others the upper case only; Node.js reads
+/// them when told to.
 pub fn proxy_environment(port: u16) -> Vec<(&'static str, String)> {
     let mut environment = Vec::new();
     for name in [
@@ -114,6 +115,7 @@ pub fn proxy_environment(port: u16) -> Vec<(&'static str, String)> {
     for name in ["NO_PROXY", "no_proxy"] {
         environment.push((name, "localhost,127.0.0.1,::1".to_owned()));
     }
+    environment.push(("NODE_USE_ENV_PROXY", "1".to_owned()));
     environment
 }
 
@@ -135,7 +137,7 @@ mod tests {
     #[test]
     fn the_bundle_has_the_roots_and_the_authority() {
         let [ours, theirs] = [(); 2].map(|()| CertificateAuthority::generate().unwrap());
-        let roots = Roots::none().with_pem(&theirs.certificate_pem()).unwrap();
+        let roots = Roots::none().with_pem(theirs.certificate_pem()).unwrap();
         let bundle = bundle_pem(&roots, &ours);
         assert_eq!(
             bundle,
@@ -144,6 +146,15 @@ mod tests {
         assert!(!bundle.contains("PRIVATE"));
         let read = Roots::none().with_pem(&bundle).unwrap();
         assert_eq!(format!("{read:?}"), "Roots(2 certificates)");
+    }
+
+    #[test]
+    fn the_system_has_roots_where_it_has_the_package() {
+        let is_installed = std::path::Path::new("/etc/ssl/certs/ca-certificates.crt").exists();
+        match Roots::of_system() {
+            Ok(roots) => assert!(!roots.store().is_empty()),
+            Err(error) => assert!(!is_installed, "{error}"),
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Tunnels: bytes in both directions, after a look at their beginning where something depends on it.
 //!
 //! ```text
-//! CONNECT ─▶ allowed? ─▶ connected ─▶ 200 ─▶ no name, no secret decides ──────────────▶ relay
+//! CONNECT ─▶ allowed? ─▶ connected ─▶ 200 ─▶ neither a name nor a secret matters ─────▶ relay
 //!               │            │           └─▶ look: SSH ───────────────────────────────▶ relay
-//!               ▼            ▼                 ├─▶ TLS to the host asked for ─ no secret ▶ relay
-//!              403          502                │                             └ secret ──▶ open
+//!               ▼            ▼                 ├─▶ TLS to the host asked for, no secret ─▶ relay
+//!              403          502                ├─▶ TLS to the host asked for, a secret ─▶ requests
+//!                                              ├─▶ plain HTTP ───────────────────────▶ requests
 //!                                              └─▶ anything else, if a name decided ───▶ end
 //! ```
 
@@ -80,11 +81,7 @@ fn run(
             Ok(Err(_)) | Err(_) => return,
         };
         if secret == Secret::NotWanted && dialed.way.by != Grant::Domain {
-            let Dialed {
-                stream: outside,
-                way,
-            } = dialed;
-            relay(&client, &way, NameCheck::NotDone, stream, outside).await;
+            pass_on(&client, dialed, NameCheck::NotDone, stream).await;
             return;
         }
         look(client, dialed, secret, stream).await;
@@ -109,6 +106,8 @@ where
             found: name.to_string(),
         }),
         Protocol::Tls { name: None } | Protocol::Other if by_name => Some(Reason::NameUnknown),
+        // Each request will be looked at.
+        Protocol::Http => None,
         Protocol::Tls { name: None } | Protocol::Other | Protocol::Ssh => None,
     };
     if let Some(reason) = objection {
@@ -120,17 +119,28 @@ where
         }
         return;
     }
-    let is_tls = matches!(opening.protocol, Protocol::Tls { .. });
     let stream = Rewound::new(opening.bytes, stream);
-    if is_tls && secret == Secret::Wanted {
-        stand_in(client, dialed, stream).await;
-        return;
+    match opening.protocol {
+        Protocol::Tls { .. } if secret == Secret::Wanted => stand_in(client, dialed, stream).await,
+        Protocol::Http => serve_inside(client, dialed, Scheme::Http, stream).await,
+        Protocol::Tls { name: Some(_) } | Protocol::Ssh => {
+            pass_on(&client, dialed, NameCheck::Done, stream).await;
+        }
+        Protocol::Tls { name: None } | Protocol::Other => {
+            pass_on(&client, dialed, NameCheck::NotDone, stream).await;
+        }
     }
+}
+
+async fn pass_on<S>(client: &Client, dialed: Dialed, check: NameCheck, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let Dialed {
         stream: outside,
         way,
     } = dialed;
-    relay(&client, &way, NameCheck::Done, stream, outside).await;
+    relay(client, &way, check, stream, outside).await;
 }
 
 /// Answers in place of the host, so that a secret can be put into the requests to it.
@@ -139,9 +149,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let sandbox = Arc::clone(&client.sandbox);
-    let way = dialed.way.clone();
-    let host = &way.destination.host;
-    let config = match sandbox.shared.authority.server_config(host) {
+    let host = dialed.way.destination.host.clone();
+    let config = match sandbox.shared.authority.server_config(&host) {
         Ok(config) => config,
         Err(error) => {
             tracing::warn!(%error, %host, "could not stand in for a host");
@@ -157,8 +166,18 @@ where
         }
         Err(_) => return,
     };
+    serve_inside(client, dialed, Scheme::Https, stream).await;
+}
+
+/// Serves the requests in a tunnel, which are all for its host.
+async fn serve_inside<S>(client: Client, dialed: Dialed, scheme: Scheme, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let sandbox = Arc::clone(&client.sandbox);
+    let way = dialed.way.clone();
     let origin = Origin {
-        scheme: Scheme::Https,
+        scheme,
         destination: way.destination.clone(),
     };
     let session = Session::inside(client, origin, dialed);

@@ -15,14 +15,18 @@
 //!   is bounded (`tar_reader`), and nothing is used whose digest is wrong (`oci`).
 //! - What fails leaves nothing; what has a name is complete (`store`).
 
+mod build;
 mod config;
+mod debootstrap;
 mod decompress;
 mod digest;
 mod docker_archive;
+mod dockerfile;
 mod error;
 mod import;
 mod oci;
 mod pax;
+mod program;
 mod registry;
 mod store;
 mod tar_reader;
@@ -30,6 +34,7 @@ mod tree;
 mod unpack;
 mod watch;
 
+pub use build::{BuildNetwork, BuildOptions};
 pub use config::{IMAGE_FILE_VERSION, ImageConfig};
 pub use error::{ImagesError, Result};
 pub use registry::{Credentials, PlainHttp, RegistryOptions};

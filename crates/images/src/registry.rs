@@ -87,19 +87,32 @@ impl Images {
         watch: &Watch<'_>,
     ) -> Result<ImportedImage> {
         self.check_name_is_free(name)?;
-        let parsed = parse_reference(reference)?;
         let staging = self.stage()?;
         let layout = staging.work().join("layout");
+        let whole = self.pull_layout(reference, options, &layout, watch)?;
+        let (config, bytes) = self.unpack_layout(&staging, &layout, watch)?;
+        self.publish(name, &staging, format!("registry {whole}"), config, bytes)
+    }
+
+    /// Makes an OCI layout of an image in a registry, and returns the whole of its reference.
+    pub(crate) fn pull_layout(
+        &self,
+        reference: &str,
+        options: &RegistryOptions,
+        layout: &Path,
+        watch: &Watch<'_>,
+    ) -> Result<String> {
+        let reference = parse_reference(reference)?;
         let pull = Pull {
-            client: client(&parsed, options)?,
+            client: client(&reference, options)?,
             auth: match &options.credentials {
                 None => RegistryAuth::Anonymous,
                 Some(Credentials { username, password }) => {
                     RegistryAuth::Basic(username.clone(), password.clone())
                 }
             },
-            reference: parsed,
-            layout: &layout,
+            reference,
+            layout,
             limits: self.limits,
             watch,
         };
@@ -109,7 +122,7 @@ impl Images {
                 tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()
-                    .map_err(ImagesError::io("start a runtime for", &layout))?
+                    .map_err(ImagesError::io("start a runtime for", layout))?
                     .block_on(until_ended(watch, pull.run()))
             });
             done.join().unwrap_or_else(|_| {
@@ -119,9 +132,7 @@ impl Images {
                 ))
             })
         })?;
-        let (config, bytes) = self.unpack_layout(&staging, &layout, watch)?;
-        let source = format!("registry {}", pull.reference);
-        self.publish(name, &staging, source, config, bytes)
+        Ok(pull.reference.to_string())
     }
 }
 
@@ -152,6 +163,8 @@ impl Pull<'_> {
         let descriptor = Descriptor::of_manifest(manifest::OCI_IMAGE_MEDIA_TYPE.into(), &bytes);
         let path = blob_path(&Digest::of(&bytes));
         self.write(&path, &bytes)?;
+        let version = br#"{"imageLayoutVersion":"1.0.0"}"#;
+        self.write(Path::new("oci-layout"), version)?;
         let index = serde_json::to_vec(&Index::of(descriptor))
             .map_err(|error| ImagesError::invalid("the index", error.to_string()))?;
         self.write(Path::new("index.json"), &index)

@@ -107,6 +107,11 @@ impl TreeWriter {
         }
     }
 
+    /// Makes a folder, and those above it, unless it is there.
+    pub(crate) fn make_folder(&self, name: &Path) -> Result<()> {
+        self.open_or_make_folder(&plain_name(name)?, name).map(drop)
+    }
+
     /// Takes away what has this name, if anything: a whiteout.
     pub(crate) fn remove(&self, name: &Path) -> Result<()> {
         let name = plain_name(name)?;

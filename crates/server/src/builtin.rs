@@ -37,6 +37,7 @@ pub(crate) fn add_snapshots(store: &Store) -> Result<(), StoreError> {
             layers: Vec::new(),
             layers_id_range: 0,
             image_name: None,
+            image_user: None,
             entrypoint: Vec::new(),
             dockerfile: None,
             resources,

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use holm_images::BuildNetwork;
+
 /// Everything that the command line decides.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -17,6 +19,8 @@ pub struct ServerConfig {
     pub preview_domain: Option<String>,
     /// The home whose toolchains boxes on the host's base see.
     pub toolchain_home: Option<PathBuf>,
+    /// What the steps of image builds can reach.
+    pub build_network: BuildNetwork,
     pub limits: ServerLimits,
 }
 
@@ -34,6 +38,10 @@ pub struct ServerLimits {
     pub sandboxes_max: usize,
     /// Connections at once; more wait in the kernel.
     pub connections_max: usize,
+    /// All headers of a request together.
+    pub header_bytes_max: usize,
+    /// How long a client may take to send them, and be idle between two requests.
+    pub header_patience: Duration,
     /// A JSON body.
     pub json_bytes_max: usize,
     /// One uploaded file.
@@ -46,6 +54,8 @@ pub struct ServerLimits {
     pub sessions_max: usize,
     /// What one command may print into one answer; the rest is dropped and said to be.
     pub output_bytes_max: usize,
+    /// How long a program in a box may take until its answer begins.
+    pub preview_patience: Duration,
     /// How often the clocks of sandboxes are looked at.
     pub tick: Duration,
     /// How long requests in flight may take after a shutdown was asked for.
@@ -57,12 +67,15 @@ impl Default for ServerLimits {
         Self {
             sandboxes_max: 2_000,
             connections_max: 4_096,
+            header_bytes_max: 64 * 1024,
+            header_patience: Duration::from_secs(30),
             json_bytes_max: 16 * 1024 * 1024,
             upload_bytes_max: 64 * 1024 * 1024 * 1024,
             silence_max: Duration::from_secs(60),
             terminals_max: 64,
             sessions_max: 256,
             output_bytes_max: 64 * 1024 * 1024,
+            preview_patience: Duration::from_secs(10 * 60),
             tick: Duration::from_secs(10),
             drain: Duration::from_secs(20),
         }
@@ -78,6 +91,7 @@ impl ServerConfig {
             public_url: None,
             preview_domain: None,
             toolchain_home: None,
+            build_network: BuildNetwork::None,
             limits: ServerLimits::default(),
         }
     }
@@ -102,6 +116,21 @@ impl ServerConfig {
         self.data.join("volumes")
     }
 
+    /// Logs of builds.
+    pub fn builds(&self) -> PathBuf {
+        self.data.join("builds")
+    }
+
+    /// Unpacked images.
+    pub fn images(&self) -> PathBuf {
+        self.data.join("images")
+    }
+
+    /// Files of sandboxes that were saved, as layers for others.
+    pub fn layers(&self) -> PathBuf {
+        self.data.join("layers")
+    }
+
     /// What is on its way to be removed.
     pub fn trash(&self) -> PathBuf {
         self.data.join("trash")
@@ -112,8 +141,10 @@ impl ServerConfig {
     }
 
     /// All folders that a server keeps.
-    pub(crate) fn folders(&self) -> [PathBuf; 5] {
+    pub(crate) fn folders(&self) -> [PathBuf; 7] {
         [
+            self.builds(),
+            self.layers(),
             self.boxes(),
             self.bases(),
             self.snapshots(),

@@ -15,6 +15,7 @@ use holm_sandbox_linux::EngineError;
 use holm_store::StoreError;
 
 use crate::clock;
+use crate::request::StoreFailed;
 
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
@@ -143,6 +144,7 @@ pub(crate) async fn render(plane: Plane, request: Request, next: Next) -> Respon
             tracing::debug!(%status, message = %error.message, cause = %chain, "request failed");
         }
     }
+    let store_failed = matches!(&error.cause, Some(cause) if cause.is::<StoreError>());
     let now = clock::rfc3339(clock::now());
     let headers = std::mem::take(response.headers_mut());
     let mut rendered = match plane {
@@ -161,6 +163,9 @@ pub(crate) async fn render(plane: Plane, request: Request, next: Next) -> Respon
         if name != http::header::CONTENT_LENGTH && name != http::header::CONTENT_TYPE {
             rendered.headers_mut().append(name, value.clone());
         }
+    }
+    if store_failed {
+        rendered.extensions_mut().insert(StoreFailed);
     }
     rendered
 }

@@ -16,6 +16,10 @@ use crate::records::{ApiKeyRecord, OrganizationRecord};
 const PREFIX: &str = "holm_";
 /// The organisation that the first key belongs to.
 pub const DEFAULT_ORGANIZATION: &str = "default";
+/// What the key is called that a server makes when there is none.
+const FIRST_KEY: &str = "first";
+/// What the key is called that the operator gave by the environment.
+const GIVEN_KEY: &str = "environment";
 /// A key that was brought along has to be as hard to guess as it looks.
 const BROUGHT_LENGTH_MIN: usize = 16;
 
@@ -39,6 +43,19 @@ pub enum KeyError {
     TooManyOrganizations,
     #[error("there is no key named `{name}`")]
     Unknown { name: String },
+}
+
+impl KeyError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Store { source } => source.hint(),
+            Self::NameTaken { .. } => Some("choose another name, or revoke that key first"),
+            Self::TooWeak => Some("let `holm key create` make one: its keys cannot be guessed"),
+            Self::TooManyOrganizations => Some("give the key to an organisation that exists"),
+            Self::Unknown { .. } => Some("`holm key list` shows those that exist"),
+        }
+    }
 }
 
 /// A key that was just made. Its text is shown once and is nowhere else.
@@ -69,6 +86,10 @@ pub(crate) fn random_token() -> String {
     (0..4).map(|_| holm_sandbox_linux::random_hex()).collect()
 }
 
+fn is_weak(text: &str) -> bool {
+    text.len() < BROUGHT_LENGTH_MIN || text.chars().any(|letter| !letter.is_ascii_graphic())
+}
+
 /// Makes a key, and its organisation if that is new.
 pub fn create(
     store: &Store,
@@ -78,17 +99,8 @@ pub fn create(
 ) -> Result<NewKey, KeyError> {
     let text = match text {
         KeyText::Random => Hidden::new(format!("{PREFIX}{}", random_token())),
-        KeyText::Given(text) => {
-            let weak = text.expose().len() < BROUGHT_LENGTH_MIN
-                || text
-                    .expose()
-                    .chars()
-                    .any(|letter| !letter.is_ascii_graphic());
-            if weak {
-                return Err(KeyError::TooWeak);
-            }
-            text
-        }
+        KeyText::Given(text) if is_weak(text.expose()) => return Err(KeyError::TooWeak),
+        KeyText::Given(text) => text,
     };
     let now = clock::now();
     store.write(|transaction| {
@@ -127,6 +139,30 @@ pub fn create(
             Err(source) => Err(source.into()),
         }
     })
+}
+
+/// Sees to it that somebody can use the server: by the given key, or else by one that is made when there is none
+/// at all, and returned to be shown.
+pub fn ensure(store: &Store, given: Option<Hidden>) -> Result<Option<NewKey>, KeyError> {
+    let Some(text) = given else {
+        return if store.all::<ApiKeyRecord>()?.is_empty() {
+            create(store, DEFAULT_ORGANIZATION, FIRST_KEY, KeyText::Random).map(Some)
+        } else {
+            Ok(None)
+        };
+    };
+    if is_weak(text.expose()) {
+        return Err(KeyError::TooWeak);
+    }
+    if verify(store, text.expose())?.is_none() {
+        // The operator has changed the key: the one before is not theirs any more.
+        match revoke(store, DEFAULT_ORGANIZATION, GIVEN_KEY) {
+            Ok(_) | Err(KeyError::Unknown { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        create(store, DEFAULT_ORGANIZATION, GIVEN_KEY, KeyText::Given(text))?;
+    }
+    Ok(None)
 }
 
 /// Removes a key by its name. What it made stays.
@@ -224,6 +260,29 @@ mod tests {
             .collect();
         ranges.sort();
         assert_eq!(ranges, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn the_first_key_is_made_once() {
+        let (_folder, store) = store();
+        assert!(ensure(&store, None).unwrap().is_some());
+        assert!(ensure(&store, None).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_given_key_replaces_the_one_given_before() {
+        let (_folder, store) = store();
+        let [old, new] = ["given-key-number-1", "given-key-number-2"];
+        for text in [old, old, new] {
+            assert!(ensure(&store, Some(Hidden::new(text))).unwrap().is_none());
+        }
+        assert!(verify(&store, old).unwrap().is_none());
+        assert!(verify(&store, new).unwrap().is_some());
+        assert!(matches!(
+            ensure(&store, Some(Hidden::new("weak"))),
+            Err(KeyError::TooWeak)
+        ));
+        assert!(verify(&store, new).unwrap().is_some());
     }
 
     #[test]

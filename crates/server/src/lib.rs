@@ -12,21 +12,29 @@
 //! **Invariants:** a change is written to the store before it is made or answered. Another organisation's sandbox does
 //! not exist. This crate makes no system call of its own: the engine does, and blocking calls leave the workers.
 
+mod accept;
 pub mod api;
 mod app;
 mod auth;
+mod builds;
 mod builtin;
 mod clock;
 mod config;
 mod error;
+mod events;
 pub mod keys;
 pub mod machines;
+mod metrics;
+mod preview;
 pub mod records;
+mod request;
 pub mod sandboxes;
 mod serve;
 mod state;
+mod tls;
 pub mod toolbox;
 
 pub use config::{ServerConfig, ServerLimits, TlsFiles};
 pub use error::{ApiError, ServeError};
+pub use holm_images::BuildNetwork;
 pub use serve::{Server, ServerHandle};

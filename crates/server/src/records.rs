@@ -103,12 +103,12 @@ pub struct BoxRecord {
 }
 
 /// What a sandbox's files stand on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Foundation {
     /// The host's own root.
     Host,
-    /// An unpacked image, by the id of its snapshot.
-    Image { snapshot: String },
+    /// An unpacked image, by its name among the images.
+    Image { image: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -149,6 +149,9 @@ pub struct SandboxRecord {
     pub linked_sandbox: Option<String>,
     #[serde(default)]
     pub dockerfile: Option<String>,
+    /// The snapshot whose build it waits or waited for.
+    #[serde(default)]
+    pub build: Option<String>,
     pub running: Option<BoxRecord>,
 }
 
@@ -175,6 +178,9 @@ pub struct SnapshotRecord {
     #[serde(default)]
     pub layers_id_range: u16,
     pub image_name: Option<String>,
+    /// Whom the image names to run its processes.
+    #[serde(default)]
+    pub image_user: Option<String>,
     pub entrypoint: Vec<String>,
     #[serde(default)]
     pub dockerfile: Option<String>,

@@ -8,17 +8,22 @@ use std::sync::Arc;
 
 use holm_sandbox_linux::Engine;
 use holm_store::Store;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::accept::{self, Serving, Stop};
 use crate::app::app;
+use crate::builds::Builds;
 use crate::builtin;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
+use crate::events;
 use crate::machines::Making;
+use crate::metrics::Metrics;
+use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
 use crate::state::Shared;
+use crate::tls;
 
 /// A server that is set up and does not listen yet.
 #[derive(Debug)]
@@ -36,13 +41,8 @@ pub struct ServerHandle {
     pub address: SocketAddr,
     stop: watch::Sender<Stop>,
     serving: JoinHandle<()>,
-    clocks: JoinHandle<()>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
-    NotYet,
-    Now,
+    /// What goes on beside the requests.
+    aside: Vec<JoinHandle<()>>,
 }
 
 impl Server {
@@ -86,55 +86,65 @@ impl Server {
             address: listen,
             source,
         };
-        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let tls = self.config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let listener = accept::listen(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let config = ServerConfig {
             listen: address,
             ..self.config
         };
-        let making = Arc::new(Making::new(config.clone(), self.engine));
+        let making = Arc::new(Making::new(
+            config.clone(),
+            self.engine,
+            Arc::clone(&self.store),
+        )?);
         let sandboxes = Sandboxes::new(Arc::clone(&self.store), making);
         sandboxes::restore(&sandboxes)
             .await
             .map_err(|error| ServeError::Restore {
                 message: error.message,
             })?;
-        let clocks = tokio::spawn(sandboxes::run_clocks(Arc::clone(&sandboxes)));
+        let builds = Builds::new(Arc::clone(&self.store), Arc::clone(&sandboxes.making));
+        builds.restore()?;
+        builds.collect()?;
+        sandboxes.wait_for_builds(&builds);
+        let metrics = Metrics::new();
+        let mut aside = vec![
+            tokio::spawn(sandboxes::run_clocks(Arc::clone(&sandboxes))),
+            tokio::spawn(Arc::clone(&metrics).count(sandboxes.changes())),
+        ];
         let lock = self._lock;
         let state = Arc::new(Shared {
             config,
             store: self.store,
             sandboxes,
+            builds,
+            metrics: Arc::clone(&metrics),
         });
-        let drain = state.config.limits.drain;
+        let (events, io) = events::layer(&state);
+        let changes = state.sandboxes.changes();
+        let tick = state.config.limits.tick;
+        aside.push(tokio::spawn(tokens::run_sweeps(
+            Arc::clone(&state.store),
+            tick,
+        )));
+        aside.push(tokio::spawn(events::run(state.clone(), io, changes)));
+        let serving = Serving {
+            limits: state.config.limits,
+            app: app(state, events),
+            tls,
+            metrics,
+        };
         let (stop, stopped) = watch::channel(Stop::NotYet);
         let serving = tokio::spawn(async move {
             let _lock = lock;
-            let mut stopping = stopped.clone();
-            let asked = async move {
-                // The handle is gone: as good as asked.
-                drop(stopping.wait_for(|stop| *stop == Stop::Now).await);
-            };
-            let mut stopped = stopped;
-            let serving = axum::serve(listener, app(state)).with_graceful_shutdown(asked);
-            let late = async move {
-                drop(stopped.wait_for(|stop| *stop == Stop::Now).await);
-                tokio::time::sleep(drain).await;
-            };
-            tokio::select! {
-                served = serving => {
-                    if let Err(error) = served {
-                        tracing::error!(%error, "the server has ended");
-                    }
-                }
-                () = late => tracing::warn!("requests were cut off at the shutdown"),
-            }
+            accept::run(listener, serving, stopped).await;
         });
         Ok(ServerHandle {
             address,
             stop,
             serving,
-            clocks,
+            aside,
         })
     }
 }
@@ -142,10 +152,13 @@ impl Server {
 impl ServerHandle {
     /// Takes no more requests, lets those in flight end, and returns. Boxes go on.
     pub async fn stop(self) {
-        self.clocks.abort();
-        // The server has ended by itself.
-        drop(self.stop.send(Stop::Now));
+        for task in &self.aside {
+            task.abort();
+        }
+        self.stop.send_replace(Stop::Drain);
+        // Why it ended does not matter any more.
         drop(self.serving.await);
+        self.stop.send_replace(Stop::Cut);
     }
 }
 

@@ -1,7 +1,9 @@
 //! What can be asked of `holm`. Doc comments are the help texts, the completions and the reference page.
 
 mod exec;
+mod key;
 mod sandbox;
+mod serve;
 mod values;
 
 use std::ffi::{OsStr, OsString};
@@ -11,15 +13,18 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use exec::{CommandArgs, ExecArgs, SandboxArgs};
+pub(crate) use key::{KeyCommand, KeyCreateArgs, KeyListArgs, KeyRevokeArgs};
 pub(crate) use sandbox::{
     CopyArgs, CreateArgs, ExportArgs, ListArgs, RemoveArgs, SandboxCommand, SandboxExecArgs,
 };
+pub(crate) use serve::{LogFormat, ServeArgs};
 
 const EXAMPLES: &str = "\
 Examples:
   holm exec -- python3 -c 'print(6 * 7)'        run a command in an empty sandbox
   holm exec --repo . -- cargo test              run it on an isolated checkout of this repository
   holm sandbox create --repo . --name fix-1     make a sandbox that stays
+  holm serve                                    serve Daytona's API to its SDKs
   holm doctor                                   see what this machine gives";
 
 /// Gives every coding agent an island: an isolated machine, a record, a branch
@@ -47,6 +52,13 @@ pub(crate) enum Command {
     /// Make, use and remove sandboxes that stay
     #[command(subcommand)]
     Sandbox(SandboxCommand),
+
+    /// Serve Daytona's API: its SDKs make and use sandboxes on this machine
+    Serve(Box<ServeArgs>),
+
+    /// Make, show and revoke the API keys of a server
+    #[command(subcommand)]
+    Key(KeyCommand),
 
     /// Show what this machine gives and what is missing, and prove it with a real sandbox
     Doctor(DoctorArgs),
@@ -95,6 +107,8 @@ impl Command {
         match self {
             Self::Exec(_) | Self::Sandbox(SandboxCommand::Exec(_)) => CommandFamily::Exec,
             Self::Sandbox(_)
+            | Self::Serve(_)
+            | Self::Key(_)
             | Self::Doctor(_)
             | Self::Completions { .. }
             | Self::Generate { .. } => CommandFamily::Other,

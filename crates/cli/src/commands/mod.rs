@@ -4,6 +4,9 @@ mod completions;
 mod doctor;
 mod exec;
 mod generate;
+mod key_create;
+mod key_list;
+mod key_revoke;
 mod passthrough;
 mod run_command;
 mod sandbox_copy;
@@ -12,15 +15,19 @@ mod sandbox_exec;
 mod sandbox_export;
 mod sandbox_list;
 mod sandbox_remove;
+mod serve;
 
-use std::path::PathBuf;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use holm_sandbox_backends::local::{IsolationKind, LocalRuntime, Reaped, Record};
 use holm_sandbox_linux::Network;
+use holm_server::ServerConfig;
+use holm_store::Store;
 
-use crate::args::{Command, SandboxCommand};
-use crate::environment::Environment;
+use crate::args::{Command, KeyCommand, SandboxCommand};
+use crate::environment::{Environment, absolute};
 use crate::error::{CliError, one_line};
 use crate::output::{Tone, describe_branch, teardown_warnings, tell};
 
@@ -34,6 +41,30 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
         self.environment.data_dir(self.data_dir_flag.as_deref())
+    }
+
+    /// Where a server keeps its data: a folder of its own.
+    pub(crate) fn server_data(&self, flag: Option<&Path>) -> Result<PathBuf, CliError> {
+        match flag {
+            Some(path) => absolute(path),
+            None => Ok(self.data_dir()?.join("server")),
+        }
+    }
+
+    /// The store of a server, which may be running.
+    fn server_store(&self, flag: Option<&Path>) -> Result<Store, CliError> {
+        let config = ServerConfig::new((Ipv4Addr::LOCALHOST, 0).into(), self.server_data(flag)?);
+        let database = config.database();
+        if !database.exists() {
+            return Err(CliError::Refused {
+                what: format!("there is no server's data in `{}`", config.data.display()),
+                hint: Some(
+                    "start the server once with `holm serve`, or name its folder with --data"
+                        .into(),
+                ),
+            });
+        }
+        Store::open(&database).map_err(|source| CliError::Key(source.into()))
     }
 
     /// Starts the backend and cleans up after calls that were killed. Forks: call it before anything
@@ -82,6 +113,12 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<u8, CliError> {
             SandboxCommand::Copy(args) => sandbox_copy::run(context, &args),
             SandboxCommand::Export(args) => sandbox_export::run(context, &args),
             SandboxCommand::Remove(args) => sandbox_remove::run(context, &args),
+        },
+        Command::Serve(args) => serve::run(context, *args),
+        Command::Key(command) => match command {
+            KeyCommand::Create(args) => key_create::run(context, &args),
+            KeyCommand::List(args) => key_list::run(context, &args),
+            KeyCommand::Revoke(args) => key_revoke::run(context, &args),
         },
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Completions { shell } => completions::run(shell),

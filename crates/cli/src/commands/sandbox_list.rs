@@ -1,7 +1,5 @@
 //! `holm sandbox list`: a table for people, an array for programs.
 
-use std::time::SystemTime;
-
 use holm_sandbox_backends::local::{Listed, SourceRecord, State, Stay};
 use serde::Serialize;
 
@@ -10,9 +8,9 @@ use super::{Context, isolation_name, network_name};
 use crate::args::ListArgs;
 use crate::error::CliError;
 use crate::output::{self, printable};
+use crate::table::{age, table, unix_seconds_now};
 
 const HEADINGS: [&str; 6] = ["NAME", "STATE", "ISOLATION", "SOURCE", "BRANCH", "AGE"];
-const COLUMN_GAP: &str = "  ";
 
 #[derive(Debug, Serialize)]
 struct ListedJson {
@@ -75,10 +73,7 @@ pub(crate) fn run(context: &Context, args: &ListArgs) -> Result<u8, CliError> {
         output::say("there are no sandboxes; make one with `holm sandbox create`");
         return Ok(0);
     }
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
+    let now = unix_seconds_now();
     let mut rows = vec![HEADINGS.map(str::to_owned)];
     rows.extend(listed.iter().map(|listed| row(listed, now)));
     output::raw(&table(&rows))?;
@@ -112,60 +107,5 @@ fn source_path(source: &SourceRecord) -> Option<String> {
         SourceRecord::Directory { path } | SourceRecord::Repository { path, .. } => {
             Some(path.to_string_lossy().into_owned())
         }
-    }
-}
-
-/// Columns as wide as their widest cell; nothing after the last one.
-fn table(rows: &[[String; 6]]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let padding = width(column).saturating_sub(cell.chars().count());
-            line.push_str(cell);
-            line.push_str(&" ".repeat(padding));
-            line.push_str(COLUMN_GAP);
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-/// The largest whole unit: `5s`, `3m`, `2h`, `4d`.
-fn age(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86_400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_are_short() {
-        let ages = [0, 59, 60, 3599, 3600, 86_399, 86_400, 900_000].map(age);
-        assert_eq!(ages, ["0s", "59s", "1m", "59m", "1h", "23h", "1d", "10d"]);
-    }
-
-    #[test]
-    fn columns_stand_below_each_other() {
-        let rows = [
-            ["a", "b", "c", "d", "e", "f"],
-            ["long name", "-", "-", "-", "-", "1s"],
-        ]
-        .map(|row| row.map(str::to_owned));
-        assert_eq!(
-            table(&rows),
-            "a          b  c  d  e  f\nlong name  -  -  -  -  1s\n"
-        );
     }
 }

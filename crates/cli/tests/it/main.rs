@@ -12,5 +12,7 @@
 mod help;
 mod help_sandbox;
 mod kernel;
+mod serve;
+mod server;
 mod support;
 mod usage;

@@ -62,6 +62,22 @@ async fn both_legs_are_kept_alive() {
 }
 
 #[tokio::test]
+async fn an_origin_that_closes_silently_is_asked_again() {
+    let world = World::new().await;
+    let origin = Origin::saying("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+    let at = origin.at("api.test");
+    let mut stream = world.connect().await;
+    for _ in 0..5 {
+        let request = format!("GET http://{at}/ HTTP/1.1\r\nHost: {at}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        assert!(read_head(&mut stream).await.starts_with("HTTP/1.1 200 "));
+        let mut body = [0; 2];
+        stream.read_exact(&mut body).await.unwrap();
+    }
+    assert_eq!(origin.connections.load(Ordering::SeqCst), 5);
+}
+
+#[tokio::test]
 async fn bodies_stream_in_both_directions_at_once() {
     let world = World::new().await;
     let origin = Origin::http().await;
@@ -203,4 +219,62 @@ async fn an_origin_that_is_not_there_is_a_bad_gateway() {
     )));
     let answer = world.get(&origin.at("unknown.test"), "/").await;
     assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+}
+
+#[tokio::test]
+async fn answers_of_all_kinds_come_back_as_they_are() {
+    let world = World::new().await;
+    let cases = [
+        (
+            "HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n",
+            "HTTP/1.1 304 ",
+            "",
+        ),
+        ("HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 204 ", ""),
+        (
+            "HTTP/1.1 200 OK\r\n\r\nuntil the end",
+            "HTTP/1.1 200 ",
+            "until the end",
+        ),
+        ("HTTP/1.0 200 OK\r\n\r\nold", "HTTP/1.", "old"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok rest",
+            "HTTP/1.1 200 ",
+            "ok",
+        ),
+        (
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 201 ",
+            "",
+        ),
+        (
+            "HTTP/1.1 404 Nowhere\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 404 Nowhere\r\n",
+            "",
+        ),
+        (
+            "HTTP/1.1 101 Surprise\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+            "HTTP/1.1 502 ",
+            "\n",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+            "HTTP/1.1 502 ",
+            "\n",
+        ),
+        ("SSH-2.0-no-http\r\n", "HTTP/1.1 502 ", "\n"),
+        ("", "HTTP/1.1 502 ", "\n"),
+    ];
+    for (said, head, body) in cases {
+        let origin = Origin::saying(said).await;
+        let answer = world.get(&origin.at("api.test"), "/").await;
+        assert!(answer.starts_with(head), "{said:?}: {answer}");
+        let (_, rest) = answer.split_once("\r\n\r\n").unwrap();
+        let is_chunked = answer.to_lowercase().contains("transfer-encoding: chunked");
+        let expected = match is_chunked {
+            true => format!("{:X}\r\n{body}\r\n0\r\n\r\n", body.len()),
+            false => body.to_owned(),
+        };
+        assert!(rest.ends_with(&expected), "{said:?}: {answer}");
+    }
 }

@@ -31,7 +31,7 @@ async fn the_host_of_a_secret_gets_its_value_over_tls() {
     world.secret(PLACEHOLDER, VALUE, &["api.test"]);
     // The box trusts the gateway's authority, the gateway the world's.
     let trusted = world.authority.certificate_pem();
-    let answer = get_over_tls(&world, &trusted, &origin, "api.test").await;
+    let answer = get_over_tls(&world, trusted, &origin, "api.test").await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     // Not in the path.
     assert!(
@@ -90,7 +90,7 @@ async fn inside_the_tunnel_no_other_host_is_spoken_to() {
     ];
     for line in lines {
         let tunnel = world.tunnel(&at).await.unwrap();
-        let mut tls = speak_tls(&trusted, "api.test", tunnel).await.unwrap();
+        let mut tls = speak_tls(trusted, "api.test", tunnel).await.unwrap();
         let request = format!("{line}\r\nX-Api-Key: {PLACEHOLDER}\r\n\r\n");
         tls.write_all(request.as_bytes()).await.unwrap();
         let answer = read_all(&mut tls).await;
@@ -98,7 +98,7 @@ async fn inside_the_tunnel_no_other_host_is_spoken_to() {
     }
     // Nor is TLS spoken to another one through the tunnel.
     let tunnel = world.tunnel(&at).await.unwrap();
-    assert!(speak_tls(&trusted, "other.test", tunnel).await.is_err());
+    assert!(speak_tls(trusted, "other.test", tunnel).await.is_err());
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn an_impostor_gets_nothing() {
     let impostor = Origin::https(&Vouched::new().config).await;
     world.secret(PLACEHOLDER, VALUE, &["api.test"]);
     let trusted = world.authority.certificate_pem();
-    let answer = get_over_tls(&world, &trusted, &impostor, "api.test").await;
+    let answer = get_over_tls(&world, trusted, &impostor, "api.test").await;
     assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
     assert!(
         answer.contains("TLS: invalid peer certificate: "),
@@ -150,6 +150,24 @@ async fn clear_text_is_refused_unless_the_host_is_given_so() {
 }
 
 #[tokio::test]
+async fn a_tunnel_is_no_way_around_that() {
+    let world = World::new().await;
+    let origin = Origin::http().await;
+    let at = origin.at("api.test");
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: {at}\r\nX-Api-Key: {PLACEHOLDER}\r\nConnection: close\r\n\r\n"
+    );
+    let cases = [("api.test", " 403 "), ("http://api.test", VALUE)];
+    for (host, expected) in cases {
+        world.secret(PLACEHOLDER, VALUE, &[host]);
+        let mut tunnel = world.tunnel(&at).await.unwrap();
+        tunnel.write_all(request.as_bytes()).await.unwrap();
+        let answer = read_all(&mut tunnel).await;
+        assert!(answer.contains(expected), "{host}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_host_with_a_secret_may_be_spoken_to_otherwise() {
     let world = World::new().await;
     let origin = Origin::echo().await;
@@ -157,6 +175,12 @@ async fn a_host_with_a_secret_may_be_spoken_to_otherwise() {
     let mut tunnel = world.tunnel(&origin.at("api.test")).await.unwrap();
     let said = format!("SSH-2.0-{PLACEHOLDER}");
     assert_eq!(exchange(&mut tunnel, &said).await, said);
+    // The name of bytes that nobody understands was never checked, and now it would have to be.
+    let mut other = world.tunnel(&origin.at("api.test")).await.unwrap();
+    assert_eq!(exchange(&mut other, "\u{1}bytes").await, "\u{1}bytes");
+    world.allow("", "api.test");
+    assert_eq!(read_all(&mut other).await, "");
+    assert_eq!(exchange(&mut tunnel, "still").await, "still");
 }
 
 #[tokio::test]
@@ -167,7 +191,7 @@ async fn an_opened_tunnel_ends_with_its_permission() {
     let at = origin.at("api.test");
     let tunnel = world.tunnel(&at).await.unwrap();
     let trusted = world.authority.certificate_pem();
-    let mut tls = speak_tls(&trusted, "api.test", tunnel).await.unwrap();
+    let mut tls = speak_tls(trusted, "api.test", tunnel).await.unwrap();
     let request = format!("HEAD / HTTP/1.1\r\nHost: {at}\r\n\r\n");
     tls.write_all(request.as_bytes()).await.unwrap();
     assert!(read_head(&mut tls).await.starts_with("HTTP/1.1 200 "));
@@ -183,7 +207,7 @@ async fn a_web_socket_over_tls_goes_through_and_its_frames_are_left_alone() {
     let at = origin.at("api.test");
     let tunnel = world.tunnel(&at).await.unwrap();
     let trusted = world.authority.certificate_pem();
-    let mut tls = speak_tls(&trusted, "api.test", tunnel).await.unwrap();
+    let mut tls = speak_tls(trusted, "api.test", tunnel).await.unwrap();
     let request = format!(
         "GET / HTTP/1.1\r\nHost: {at}\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
     );
@@ -208,7 +232,7 @@ async fn nothing_that_can_be_printed_holds_a_secret() {
         world.handle,
         world.handle.recent_refusals(),
         world.secrets,
-        authority.to_pem(),
+        authority.key_pem(),
     );
     assert!(!printed.contains(VALUE), "{printed}");
     assert!(!printed.contains("PRIVATE"), "{printed}");

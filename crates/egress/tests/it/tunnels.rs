@@ -74,19 +74,17 @@ async fn a_name_that_decides_must_be_the_name_that_is_spoken_to() {
 }
 
 #[tokio::test]
-async fn where_a_name_decides_only_tls_and_ssh_are_spoken() {
+async fn where_a_name_decides_other_protocols_are_refused() {
     let world = World::new().await;
     let origin = Origin::echo().await;
     world.allow("", "api.test");
     let at = origin.at("api.test");
     let mut tunnel = world.tunnel(&at).await.unwrap();
-    assert_eq!(
-        exchange(&mut tunnel, "SSH-2.0-x\r\n").await,
-        "SSH-2.0-x\r\n"
-    );
+    let ssh = "SSH-2.0-x\r\n";
+    assert_eq!(exchange(&mut tunnel, ssh).await, ssh);
     let mut tunnel = world.tunnel(&at).await.unwrap();
     tunnel
-        .write_all(b"GET / HTTP/1.1\r\nHost: evil.com\r\n\r\n")
+        .write_all(b"\0\0\0\x08\x04\xd2\x16\x2f")
         .await
         .unwrap();
     assert_eq!(read_all(&mut tunnel).await, "");
@@ -95,6 +93,49 @@ async fn where_a_name_decides_only_tls_and_ssh_are_spoken() {
             .last_reason()
             .contains("`domainAllowList` cannot be checked")
     );
+    // Where the address is named, nothing depends on the name.
+    world.allow("127.0.0.0/8", "api.test");
+    let mut tunnel = world.tunnel(&at).await.unwrap();
+    assert_eq!(exchange(&mut tunnel, "any bytes").await, "any bytes");
+}
+
+/// Node.js sends plain requests in this way, and so do many clients of web sockets.
+#[tokio::test]
+async fn where_a_name_decides_plain_requests_in_a_tunnel_are_for_its_host() {
+    let world = World::new().await;
+    let origin = Origin::http().await;
+    world.allow("", "api.test");
+    let at = origin.at("api.test");
+    let say = async |request: String| {
+        let mut tunnel = world.tunnel(&at).await.unwrap();
+        tunnel.write_all(request.as_bytes()).await.unwrap();
+        read_all(&mut tunnel).await
+    };
+    let answer = say(format!(
+        "GET /a HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n"
+    ))
+    .await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.contains("GET /a HTTP/1.1"),
+        "{answer}"
+    );
+    let answer = say("GET /a HTTP/1.1\r\nHost: evil.com\r\n\r\n".to_owned()).await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    let answer = say("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned()).await;
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
+        "{answer}"
+    );
+
+    let mut tunnel = world.tunnel(&at).await.unwrap();
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: {at}\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+    );
+    tunnel.write_all(request.as_bytes()).await.unwrap();
+    assert!(read_head(&mut tunnel).await.starts_with("HTTP/1.1 101 "));
+    assert_eq!(exchange(&mut tunnel, "frames").await, "frames");
+    world.block();
+    assert_eq!(read_all(&mut tunnel).await, "");
 }
 
 #[tokio::test]

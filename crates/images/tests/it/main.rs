@@ -7,6 +7,8 @@
 )]
 
 mod archives;
+mod builds;
+mod debian;
 mod fake_registry;
 mod hostile;
 mod layouts;

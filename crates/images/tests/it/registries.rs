@@ -134,7 +134,7 @@ fn a_registry_with_passwords_wants_the_right_one() {
 }
 
 /// A registry that serves a layout, after `change` had its say.
-fn serving(
+pub(crate) fn serving(
     layout: &LayoutFolder,
     manifest: &serde_json::Value,
     change: impl Fn(&Request, Answer) -> Answer + Send + Sync + 'static,

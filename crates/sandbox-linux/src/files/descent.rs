@@ -36,26 +36,26 @@ impl Identity {
 }
 
 #[derive(Debug)]
-pub(super) struct Descent {
+pub(crate) struct Descent {
     current: OwnedFd,
     above: Vec<Identity>,
 }
 
 impl Descent {
     /// Starts at a directory opened for reading.
-    pub(super) fn new(top: OwnedFd) -> Self {
+    pub(crate) fn new(top: OwnedFd) -> Self {
         Self {
             current: top,
             above: Vec::new(),
         }
     }
 
-    pub(super) fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.above.len()
     }
 
     /// Goes down one name. Fails when there would be no way back.
-    pub(super) fn enter(&mut self, name: &Path) -> Result<(), Errno> {
+    pub(crate) fn enter(&mut self, name: &Path) -> Result<(), Errno> {
         let child = open_child(self.current.as_fd(), name, DIRECTORY)?;
         self.take(child)
     }
@@ -88,7 +88,7 @@ impl Descent {
     }
 
     /// Goes up to where [`enter`](Self::enter) was called. ESTALE when the tree was moved about.
-    pub(super) fn leave(&mut self) -> Result<(), Errno> {
+    pub(crate) fn leave(&mut self) -> Result<(), Errno> {
         let flags = DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let parent = openat(&self.current, "..", flags, Mode::empty())?;
         let found = Identity::of(&fstat(&parent)?);

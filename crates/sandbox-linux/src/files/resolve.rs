@@ -71,7 +71,7 @@ pub(super) fn try_open_confined(
 }
 
 /// Opens one entry of `parent` without following a symlink and without entering another mount.
-pub(super) fn open_child(
+pub(crate) fn open_child(
     parent: BorrowedFd<'_>,
     name: &Path,
     flags: OFlags,

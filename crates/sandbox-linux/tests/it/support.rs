@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use holm_sandbox_linux::files::ConfinedDir;
+use holm_sandbox_linux::files::{ConfinedDir, Resolve};
 use holm_sandbox_linux::pump::{Cause, Pump, Running, Source};
 use holm_sandbox_linux::{
     Access, Account, BaseOptions, BoxSpec, Command, CommandUser, Durability, Engine, EngineError,
@@ -152,6 +152,14 @@ impl TestBox {
         let mut command = command(&["sh", "-c", script]);
         command.disconnect = disconnect;
         start_silent(&self.inner, &command).unwrap()
+    }
+
+    /// The box's files, with the rights of the box's user.
+    pub(crate) fn files(&self) -> ConfinedDir {
+        let root = ConfinedDir::new(self.inner.root().unwrap()).unwrap();
+        let root = root.resolving(Resolve::InRoot);
+        let home = root.metadata(Path::new("/home/holm")).unwrap();
+        root.acting_as(home.uid, home.gid)
     }
 
     /// What a probe found in the box.

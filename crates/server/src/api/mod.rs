@@ -2,13 +2,21 @@
 //!
 //! One module per resource. Handlers check and translate; [`crate::sandboxes`] acts.
 
+mod account;
 pub(crate) mod body;
+mod build_log;
 pub(crate) mod health;
+pub(crate) mod metrics;
+mod preview;
 pub(crate) mod query;
+mod sandbox_changes;
 mod sandbox_create;
 mod sandbox_list;
 mod sandbox_show;
 mod sandboxes;
+mod secrets;
+mod snapshots;
+mod volumes;
 
 use axum::Router;
 
@@ -20,5 +28,13 @@ pub(crate) use sandbox_show::show;
 
 /// The routes below `/api`.
 pub(crate) fn router() -> Router<AppState> {
-    Router::new().merge(sandboxes::router())
+    Router::new()
+        .merge(account::router())
+        .merge(health::router())
+        .merge(preview::router())
+        .merge(sandbox_changes::router())
+        .merge(sandboxes::router())
+        .merge(secrets::router())
+        .merge(snapshots::router())
+        .merge(volumes::router())
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use holm_daytona_wire::Hidden;
 use holm_daytona_wire::sandbox::{CreateSandbox, SandboxState};
+use holm_daytona_wire::snapshot::{CreateBuildInfo, SnapshotState};
 
-use crate::clock::{Millis, minutes_after};
+use crate::clock::{self, Millis, minutes_after};
 use crate::error::{ApiError, Result};
 use crate::keys::random_token;
 use crate::records::{
-    Foundation, Intervals, NetworkSettings, SandboxRecord, SnapshotRecord, VolumeMount,
+    Foundation, Intervals, NetworkSettings, Resources, SandboxRecord, SnapshotRecord, VolumeMount,
 };
 
 /// Made from when no snapshot is named.
@@ -23,6 +24,8 @@ const ARCHIVE_MINUTES_MAX: i32 = 30 * 24 * 60;
 const NEVER_DELETED: i32 = -1;
 const NAME_LENGTH_MAX: usize = 255;
 const LABELS_MAX: usize = 256;
+/// More of anything is a mistake in its unit.
+const SIZE_MAX: u32 = 1_024;
 
 /// Where no volume may be mounted, with everything below.
 const SYSTEM_FOLDERS: [&str; 14] = [
@@ -59,7 +62,7 @@ pub(crate) fn record(
         id,
         organization: asked.organization.to_owned(),
         name,
-        user: checked_user(request.user.as_deref(), &snapshot.foundation)?,
+        user: checked_user(request.user.as_deref(), snapshot)?,
         env: request.env.clone(),
         labels: request.labels.clone(),
         public: request.public.unwrap_or(false),
@@ -89,7 +92,8 @@ pub(crate) fn record(
         auth_token: Hidden::new(random_token()),
         signing_key: Hidden::new(random_token()),
         linked_sandbox: None,
-        dockerfile: None,
+        dockerfile: snapshot.dockerfile.clone(),
+        build: None,
         running: None,
     })
 }
@@ -124,13 +128,18 @@ pub(crate) fn checked_name(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-fn checked_user(user: Option<&str>, foundation: &Foundation) -> Result<String> {
-    match (user, foundation) {
-        (None | Some("" | DEFAULT_USER), _) => Ok(DEFAULT_USER.to_owned()),
+fn checked_user(user: Option<&str>, snapshot: &SnapshotRecord) -> Result<String> {
+    let user = user.filter(|user| !user.is_empty());
+    match (user, &snapshot.foundation) {
+        (None | Some(DEFAULT_USER), Foundation::Host) => Ok(DEFAULT_USER.to_owned()),
         (Some(user), Foundation::Host) => Err(ApiError::bad_request(format!(
             "this snapshot has no user `{user}`, only `{DEFAULT_USER}`: use a snapshot with a root of its own"
         ))),
         (Some(user), Foundation::Image { .. }) => Ok(user.to_owned()),
+        (None, Foundation::Image { .. }) => Ok(snapshot
+            .image_user
+            .clone()
+            .unwrap_or_else(|| "root".to_owned())),
     }
 }
 
@@ -252,4 +261,87 @@ fn is_plain_relative(path: &str) -> bool {
     !path.starts_with('/')
         && !path.contains('\0')
         && parts.into_iter().all(|part| !matches!(part, "." | ".."))
+}
+
+/// What a new snapshot is made from.
+#[derive(Debug)]
+pub(crate) struct NewSnapshot<'a> {
+    pub(crate) organization: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) image: Option<&'a str>,
+    pub(crate) build: Option<&'a CreateBuildInfo>,
+    pub(crate) entrypoint: Vec<String>,
+    pub(crate) resources: Resources,
+}
+
+/// The record of a snapshot that is about to be pulled or built.
+pub(crate) fn snapshot_record(new: NewSnapshot<'_>) -> Result<SnapshotRecord> {
+    if new.name.is_empty() {
+        return Err(ApiError::bad_request("a snapshot needs a `name`"));
+    }
+    let image = new.image.filter(|image| !image.is_empty());
+    if image.is_some() == new.build.is_some() {
+        return Err(ApiError::bad_request(
+            "a snapshot is made from either `imageName` or `buildInfo`",
+        ));
+    }
+    if let Some(build) = new.build {
+        if !build.context_hashes.is_empty() {
+            return Err(ApiError::not_implemented(
+                "local files cannot be added to an image on this server, which has no object storage: upload them to the sandbox, or build the image elsewhere and pull it",
+            ));
+        }
+        if build.dockerfile_content.trim().is_empty() {
+            return Err(ApiError::bad_request(
+                "`buildInfo.dockerfileContent` is empty",
+            ));
+        }
+    }
+    let now = clock::now();
+    Ok(SnapshotRecord {
+        id: uuid::Uuid::new_v4().to_string(),
+        organization: new.organization.to_owned(),
+        name: checked_image_name(new.name)?,
+        state: SnapshotState::Pending,
+        foundation: Foundation::Host,
+        layers: Vec::new(),
+        layers_id_range: 0,
+        image_name: image.map(str::to_owned),
+        image_user: None,
+        entrypoint: new.entrypoint,
+        dockerfile: new.build.map(|build| build.dockerfile_content.clone()),
+        resources: new.resources,
+        size_bytes: 0,
+        error_reason: None,
+        created_at: now,
+        updated_at: now,
+        last_used_at: None,
+        source_sandbox: None,
+    })
+}
+
+/// Snapshots may be named like images, with a registry, a path and a tag.
+fn checked_image_name(name: &str) -> Result<String> {
+    let plain: String = name.replace(['/', ':', '@'], "-");
+    checked_name(&plain)?;
+    Ok(name.to_owned())
+}
+
+/// Sizes of a sandbox that has no snapshot to take them from, with Daytona's defaults.
+pub(crate) fn resources(
+    cpu: Option<u32>,
+    memory: Option<u32>,
+    disk: Option<u32>,
+) -> Result<Resources> {
+    let check = |what: &str, value: Option<u32>, default: u32| match value.unwrap_or(default) {
+        value @ 1..=SIZE_MAX => Ok(value),
+        _ => Err(ApiError::bad_request(format!(
+            "`{what}` has to be between 1 and {SIZE_MAX}"
+        ))),
+    };
+    Ok(Resources {
+        cpu: check("cpu", cpu, 1)?,
+        memory_gib: check("memory", memory, 1)?,
+        disk_gib: check("disk", disk, 3)?,
+    })
 }

@@ -5,16 +5,23 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
-use holm_daytona_wire::sandbox::{CreateSandbox, PaginatedSandboxes, Sandbox, SandboxLabels};
+use holm_daytona_wire::sandbox::{
+    CreateSandbox, PaginatedSandboxes, Sandbox, SandboxLabels, SandboxState,
+};
+use holm_daytona_wire::snapshot::SnapshotState;
+use holm_daytona_wire::version::SdkVersion;
 use serde_json::json;
 
-use super::sandbox_create::{self, Asked, DEFAULT_SNAPSHOT, archive_interval, stop_interval};
+use super::sandbox_create::{
+    self, Asked, DEFAULT_SNAPSHOT, NewSnapshot, archive_interval, resources, stop_interval,
+};
 use super::sandbox_list::Listing;
-use super::{Body, Pairs, show};
+use super::{Body, Pairs, secrets, show, volumes};
 use crate::auth::Caller;
 use crate::clock::{self, minutes_after};
 use crate::error::{ApiError, Result};
-use crate::keys::random_token;
+use crate::keys::{self, random_token};
+use crate::machines::outside;
 use crate::records::{SandboxRecord, SnapshotRecord};
 use crate::sandboxes::NewSandbox;
 use crate::state::{AppState, Shared};
@@ -72,30 +79,116 @@ async fn create(
     caller: Caller,
     Body(request): Body<CreateSandbox>,
 ) -> Result<Json<Sandbox>> {
+    let organization = &caller.organization;
+    let snapshot = match &request.build_info {
+        Some(_) => build_snapshot(&state, organization, &request).await?,
+        None => named_snapshot(&state, organization, &request)?,
+    };
+    let asked = Asked {
+        organization,
+        now: clock::now(),
+    };
+    let mut record = sandbox_create::record(&request, &snapshot, asked)?;
+    for volume in &mut record.volumes {
+        volume.volume_id = volumes::find(&state, organization, &volume.volume_id)?.id;
+    }
+    secrets::check_references(&state, organization, &record.secrets)?;
+    outside::policy(&record.network).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let sandbox = match snapshot.state {
+        SnapshotState::Active => state.sandboxes.create(NewSandbox { record }).await?,
+        _ => {
+            record.state = SandboxState::PendingBuild;
+            record.build = Some(snapshot.id);
+            // The image says who, once it is there.
+            record.user = request.user.clone().unwrap_or_default();
+            state
+                .sandboxes
+                .create_pending(record, &state.builds)
+                .await?
+        }
+    };
+    Ok(shown(&state, &headers, &sandbox.record()))
+}
+
+fn named_snapshot(
+    state: &Shared,
+    organization: &str,
+    request: &CreateSandbox,
+) -> Result<SnapshotRecord> {
     let name = request.snapshot.as_deref().filter(|name| !name.is_empty());
     let asks_for_size = request.cpu.is_some() || request.memory.is_some() || request.disk.is_some();
-    if request.build_info.is_some() {
-        return Err(ApiError::not_implemented(
-            "images are not built here yet: use a snapshot",
-        ));
-    }
     if asks_for_size && name.is_some() {
         return Err(ApiError::bad_request(
             "Cannot specify Sandbox resources when using a snapshot",
         ));
     }
-    let snapshot = find_snapshot(
-        &state,
-        &caller.organization,
-        name.unwrap_or(DEFAULT_SNAPSHOT),
-    )?;
-    let asked = Asked {
-        organization: &caller.organization,
-        now: clock::now(),
-    };
-    let record = sandbox_create::record(&request, &snapshot, asked)?;
-    let sandbox = state.sandboxes.create(NewSandbox { record }).await?;
-    Ok(shown(&state, &headers, &sandbox.record()))
+    let mut snapshot = find_snapshot(state, organization, name.unwrap_or(DEFAULT_SNAPSHOT))?;
+    if snapshot.state != SnapshotState::Active {
+        return Err(ApiError::bad_request(format!(
+            "Snapshot {} is {}",
+            snapshot.name, snapshot.state
+        )));
+    }
+    if asks_for_size {
+        snapshot.resources = resources(request.cpu, request.memory, request.disk)?;
+    }
+    Ok(snapshot)
+}
+
+/// The snapshot behind a Dockerfile: the same text is built once.
+async fn build_snapshot(
+    state: &AppState,
+    organization: &str,
+    request: &CreateSandbox,
+) -> Result<SnapshotRecord> {
+    if request
+        .snapshot
+        .as_deref()
+        .is_some_and(|name| !name.is_empty())
+    {
+        return Err(ApiError::bad_request(
+            "Cannot use both a snapshot and build info",
+        ));
+    }
+    let dockerfile = request
+        .build_info
+        .as_ref()
+        .map(|build| build.dockerfile_content.as_str())
+        .unwrap_or_default();
+    let name = format!("build-{}", &keys::hash(dockerfile)[..32]);
+    let mut wanted = sandbox_create::snapshot_record(NewSnapshot {
+        organization,
+        name: &name,
+        image: None,
+        build: request.build_info.as_ref(),
+        entrypoint: Vec::new(),
+        resources: resources(request.cpu, request.memory, request.disk)?,
+    })?;
+    let state = state.clone();
+    let found = tokio::task::spawn_blocking(move || {
+        let known: Option<SnapshotRecord> =
+            state.store.find_by_name(&wanted.organization, &name)?;
+        match known {
+            Some(known)
+                if !matches!(
+                    known.state,
+                    SnapshotState::BuildFailed | SnapshotState::Error
+                ) =>
+            {
+                return Ok(SnapshotRecord {
+                    resources: wanted.resources,
+                    ..known
+                });
+            }
+            // It may go better this time.
+            Some(failed) => wanted.id = failed.id,
+            None => {}
+        }
+        state.store.put(&wanted)?;
+        state.builds.begin(wanted.clone());
+        Ok::<_, ApiError>(wanted)
+    });
+    found.await?
 }
 
 /// An organisation's own snapshot goes before one for all.
@@ -156,8 +249,20 @@ async fn list_pages(
 }
 
 async fn show_one((State(state), headers, caller, Path(id)): One) -> Result<Json<Sandbox>> {
-    let sandbox = state.sandboxes.find(&caller.organization, &id)?;
-    Ok(shown(&state, &headers, &sandbox.record()))
+    match state.sandboxes.find(&caller.organization, &id) {
+        Ok(sandbox) => Ok(shown(&state, &headers, &sandbox.record())),
+        Err(gone) => {
+            let version = headers
+                .get("x-daytona-sdk-version")
+                .and_then(|version| SdkVersion::parse(version.to_str().ok()?));
+            let looks_again = version.is_some_and(SdkVersion::looks_at_what_it_deleted);
+            let departed = state.sandboxes.departed(&caller.organization, &id);
+            match departed.filter(|_| looks_again) {
+                Some(record) => Ok(shown(&state, &headers, &record)),
+                None => Err(gone),
+            }
+        }
+    }
 }
 
 async fn delete((State(state), headers, caller, Path(id)): One) -> Result<Json<Sandbox>> {

@@ -99,9 +99,10 @@ impl Machine {
     ) -> Result<(Running, OwnedFd), EngineError> {
         let machine = Arc::clone(self);
         let started = tokio::task::spawn_blocking(move || {
-            let mut job = machine
-                .inner
-                .start(&command(&spec), &Streams::Terminal(size))?;
+            let mut job = machine.inner.start(
+                &command(&spec, machine.account.command_user()),
+                &Streams::Terminal(size),
+            )?;
             let terminal = job
                 .take_terminal()
                 .ok_or_else(|| machine.lost(io::ErrorKind::InvalidData.into()))?;
@@ -130,9 +131,10 @@ impl Machine {
             stdout_write.as_fd(),
             stderr_write.as_fd(),
         ];
-        let job = self
-            .inner
-            .start(&command(spec), &Streams::Descriptors(streams))?;
+        let job = self.inner.start(
+            &command(spec, self.account.command_user()),
+            &Streams::Descriptors(streams),
+        )?;
         Ok((
             job,
             Pipes {
@@ -156,13 +158,13 @@ impl Machine {
     }
 }
 
-fn command(spec: &CommandSpec) -> Command {
+fn command(spec: &CommandSpec, user: CommandUser) -> Command {
     Command {
         argv: spec.argv.clone(),
         env: spec.env.clone(),
         cwd: spec.cwd.clone(),
         disconnect: spec.disconnect,
-        user: CommandUser::BoxUser,
+        user,
     }
 }
 
@@ -208,6 +210,19 @@ impl Running {
     pub fn kill(&self) -> Result<()> {
         Ok(self.job().signal(SIGKILL, Reach::Tree)?)
     }
+}
+
+/// Writes all of it, through an end that others may use too.
+pub(crate) async fn write_all(pipe: &pipe::Sender, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        pipe.writable().await?;
+        match pipe.try_write(bytes) {
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Ends a process without asking.

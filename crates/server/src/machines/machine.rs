@@ -8,20 +8,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use holm_sandbox_linux::files::{ConfinedDir, FilesError};
 use holm_sandbox_linux::{EngineError, LinuxBox};
 
+use super::account::Account;
 use super::activity::Activity;
 use super::ids::BoxIds;
+use super::outside::WayOut;
 use crate::error::{ApiError, Result};
+use crate::records::SecretRecord;
 use crate::toolbox::ToolboxState;
-
-/// The user that commands run as.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
-    pub name: String,
-    pub uid: u32,
-    pub gid: u32,
-    /// Absolute, as seen inside.
-    pub home: PathBuf,
-}
 
 /// A running box with what the server keeps about it while it runs.
 #[derive(Debug)]
@@ -37,6 +30,7 @@ pub struct Machine {
     pub(super) inner: Arc<LinuxBox>,
     pub(super) root: ConfinedDir,
     pub(super) environment: RwLock<BTreeMap<String, String>>,
+    pub(crate) way_out: WayOut,
 }
 
 impl Machine {
@@ -92,6 +86,20 @@ impl Machine {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         change(&mut environment);
+    }
+
+    /// Puts the placeholders of these secrets into the environment of new commands, and lets the values out.
+    pub(crate) fn use_secrets(&self, secrets: &[(String, SecretRecord)]) {
+        self.change_environment(|environment| {
+            for (variable, secret) in secrets {
+                environment.insert(variable.clone(), secret.placeholder.clone());
+            }
+        });
+        let rules = secrets
+            .iter()
+            .filter_map(|(_, secret)| super::outside::rule(secret).ok())
+            .collect();
+        self.way_out.set_secrets(rules);
     }
 
     /// Runs blocking work on the box away from the async workers.

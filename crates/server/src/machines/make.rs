@@ -6,23 +6,26 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use holm_egress::{proxy_environment, trust_environment};
+use holm_images::{Images, ImagesError};
+use holm_sandbox_linux::files::{ConfinedDir, FilesError, Resolve};
 use holm_sandbox_linux::{
     Access, Base, BaseOptions, BoxSpec, Durability, Engine, EngineError, HostBase, IdRange,
-    Lifetime, Limits, LinuxBox, MountSpec, Network, Owners, Power, ProcessIdentity, Profile,
-    WIRE_VERSION,
+    ImageOptions, Lifetime, Limits, LinuxBox, MountSpec, Network, Owner, Owners, Power,
+    ProcessIdentity, Profile, WIRE_VERSION,
 };
-use holm_store::StoreError;
+use holm_store::{Store, StoreError};
 
+use super::account::{Account, HOME, USER};
 use super::activity::Activity;
 use super::ids::BoxIds;
-use super::machine::{Account, Machine};
+use super::machine::Machine;
+use super::outside::{self, BUNDLE_PLACE, GATEWAY_PORT, Outside};
 use crate::config::ServerConfig;
-use crate::records::{BoxRecord, Resources, SandboxRecord};
+use crate::error::ServeError;
+use crate::records::{BoxRecord, Foundation, Resources, SandboxRecord, SecretRecord};
 use crate::toolbox::ToolboxState;
 
-/// The user of boxes on the host's base, as Daytona's images have it.
-const USER: &str = "daytona";
-const HOME: &str = "/home/daytona";
 /// Processes and threads of one sandbox: a fork bomb ends here.
 const PROCESSES_MAX: u32 = 4_096;
 const GIB: u64 = 1024 * 1024 * 1024;
@@ -44,11 +47,28 @@ pub(crate) enum MakeError {
         #[source]
         source: io::Error,
     },
+    #[error("could not prepare the files of the box")]
+    Files {
+        #[from]
+        source: FilesError,
+    },
+    #[error("could not use the image of the sandbox")]
+    Images {
+        #[from]
+        source: ImagesError,
+    },
+    #[error("could not open the way out of the box")]
+    WayOut {
+        #[source]
+        source: io::Error,
+    },
     #[error("could not write down that the box runs")]
     Store {
         #[from]
         source: StoreError,
     },
+    #[error("the image has no user `{user}`")]
+    NoSuchUser { user: String },
     #[error("the box ended right after its start")]
     EndedAtOnce,
 }
@@ -58,7 +78,11 @@ pub(crate) enum MakeError {
 pub(crate) struct Making {
     pub(crate) config: ServerConfig,
     pub(crate) engine: Engine,
-    bases: Mutex<HashMap<IdRange, HostBase>>,
+    pub(crate) store: Arc<Store>,
+    outside: Outside,
+    bases: Mutex<HashMap<(IdRange, Foundation), Base>>,
+    /// Layers that are being made or built on, and that no record names yet.
+    pub(super) pins: Mutex<Vec<String>>,
 }
 
 /// One box to be made.
@@ -70,12 +94,20 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Making {
-    pub(crate) fn new(config: ServerConfig, engine: Engine) -> Self {
-        Self {
+    pub(crate) fn new(
+        config: ServerConfig,
+        engine: Engine,
+        store: Arc<Store>,
+    ) -> Result<Self, ServeError> {
+        let outside = Outside::open(&config.data, config.listen)?;
+        Ok(Self {
             config,
             engine,
+            store,
+            outside,
             bases: Mutex::default(),
-        }
+            pins: Mutex::default(),
+        })
     }
 
     /// The range that an organisation's boxes have: without root there is only one.
@@ -86,54 +118,134 @@ impl Making {
         }
     }
 
-    fn host_base(&self, ids: IdRange) -> Result<HostBase, EngineError> {
+    /// Unpacked images. Needs root.
+    pub(crate) fn images(&self) -> Result<Images, ImagesError> {
+        Images::open(&self.config.images())
+    }
+
+    fn base(&self, ids: IdRange, foundation: &Foundation) -> Result<Base, MakeError> {
         let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(base) = bases.get(&ids) {
+        let key = (ids, foundation.clone());
+        if let Some(base) = bases.get(&key) {
             return Ok(base.clone());
         }
-        let base = self.engine.host_base(&BaseOptions {
-            directory: self.config.bases(),
-            network: Network::None,
-            ids,
-            account: holm_sandbox_linux::Account::new(USER, Path::new(HOME))?,
-            toolchain_home: self.config.toolchain_home.clone(),
-        })?;
-        bases.insert(ids, base.clone());
+        let base = match foundation {
+            Foundation::Host => Base::Host(self.engine.host_base(&BaseOptions {
+                directory: self.config.bases(),
+                network: Network::None,
+                ids,
+                account: holm_sandbox_linux::Account::new(USER, Path::new(HOME))?,
+                toolchain_home: self.config.toolchain_home.clone(),
+            })?),
+            Foundation::Image { image } => {
+                let mut layers = self.images()?.get(image)?.layers;
+                // The engine wants the uppermost first.
+                layers.reverse();
+                Base::Image(self.engine.image_base(&ImageOptions {
+                    directory: self.config.bases(),
+                    network: Network::None,
+                    layers,
+                })?)
+            }
+        };
+        bases.insert(key, base.clone());
         Ok(base)
     }
 
-    /// The user's ids on the host.
-    pub(crate) fn account(&self) -> Account {
-        Account {
-            name: USER.to_owned(),
-            uid: holm_sandbox_linux::BOX_USER,
-            gid: holm_sandbox_linux::BOX_USER,
-            home: HOME.into(),
-        }
+    /// Forgets a base whose image is about to be removed.
+    pub(crate) fn forget_base(&self, foundation: &Foundation) {
+        let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
+        bases.retain(|(_, known), _| known != foundation);
     }
 
+    /// The box as the toolbox uses it. Called within the runtime.
     pub(crate) fn machine(
         &self,
         wanted: Wanted<'_>,
         inner: LinuxBox,
     ) -> Result<Machine, MakeError> {
-        let root = inner.files(self.engine.power().box_user(wanted.ids))?;
-        let account = self.account();
-        let base = self.host_base(wanted.ids)?;
+        let record = wanted.record;
+        let base = self.base(wanted.ids, &record.foundation)?;
+        let inner = inner.with_users(base.command_users());
+        let all = ConfinedDir::new(inner.root()?)?.resolving(Resolve::InRoot);
+        let account = match &record.foundation {
+            Foundation::Host => Account::of_host_base(),
+            Foundation::Image { .. } => {
+                Account::of_image(&all, &record.user).ok_or_else(|| MakeError::NoSuchUser {
+                    user: record.user.clone(),
+                })?
+            }
+        };
+        let root = self.files_of(wanted.ids, &inner, &account, all)?;
+        let listener = inner.bind(GATEWAY_PORT)?;
+        let secrets = self.secrets(record)?;
+        let mut environment = environment(&account, &base, record);
+        for (variable, secret) in &secrets {
+            environment.insert(variable.clone(), secret.placeholder.clone());
+        }
+        let rules = secrets
+            .iter()
+            .filter_map(|(_, secret)| outside::rule(secret).ok())
+            .collect();
+        let way_out = self
+            .outside
+            .serve(listener, &record.network, rules)
+            .map_err(|source| MakeError::WayOut { source })?;
         Ok(Machine {
-            id: wanted.record.id.clone(),
-            environment: RwLock::new(environment(&account, &base, wanted.record)),
+            id: record.id.clone(),
+            environment: RwLock::new(environment),
             account,
             ids: BoxIds {
                 power: self.engine.power(),
                 range: wanted.ids,
             },
             activity: Arc::clone(wanted.activity),
-            directory: self.config.box_directory(&wanted.record.id),
+            directory: self.config.box_directory(&record.id),
             toolbox: ToolboxState::default(),
             inner: Arc::new(inner),
             root,
+            way_out,
         })
+    }
+
+    /// The files of a box with the rights of its user. Root of an image may do everything there, and nothing of the
+    /// host is in it.
+    fn files_of(
+        &self,
+        ids: IdRange,
+        inner: &LinuxBox,
+        account: &Account,
+        all: ConfinedDir,
+    ) -> Result<ConfinedDir, MakeError> {
+        let power = self.engine.power();
+        Ok(match (power, account.uid) {
+            (Power::User { .. }, _) => all,
+            (Power::Root, 0) => {
+                let root = power.box_root(ids);
+                all.owned_by(root.uid, root.gid)
+            }
+            (Power::Root, _) => {
+                let host = |inside| ids.host_id(inside).unwrap_or(ids.base());
+                inner.files(Owner {
+                    uid: host(account.uid),
+                    gid: host(account.gid),
+                })?
+            }
+        })
+    }
+
+    /// The secrets of a sandbox by the variables that stand for them.
+    pub(crate) fn secrets(
+        &self,
+        record: &SandboxRecord,
+    ) -> Result<Vec<(String, SecretRecord)>, StoreError> {
+        let mut found = Vec::new();
+        for (variable, name) in &record.secrets {
+            if let Some(secret) = self.store.find_by_name(&record.organization, name)? {
+                found.push((variable.clone(), secret));
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -148,13 +260,28 @@ pub(crate) fn make(
     make_folder(&directory)?;
     let socket = directory.join("control");
     remove_if_there(&socket)?;
+    let volumes = making.volume_mounts(record, wanted.ids)?;
+    let mut mounts = volumes.mounts.clone();
+    mounts.push(MountSpec::Bind {
+        source: making.outside.bundle.clone(),
+        place: BUNDLE_PLACE.into(),
+        access: Access::ReadOnly,
+        owners: Owners::AsOnHost,
+    });
     let spec = BoxSpec {
         id: record.id.clone(),
         directory: directory.clone(),
-        base: Base::Host(making.host_base(wanted.ids)?),
-        layers: Vec::new(),
-        mounts: volume_mounts(&making.config, record),
-        profile: Profile::Strict,
+        base: making.base(wanted.ids, &record.foundation)?,
+        layers: record
+            .layers
+            .iter()
+            .map(|layer| making.config.layers().join(layer))
+            .collect(),
+        mounts,
+        profile: match record.foundation {
+            Foundation::Host => Profile::Strict,
+            Foundation::Image { .. } => Profile::Image,
+        },
         network: Network::None,
         limits: limits(record.resources),
         lifetime: Lifetime::UntilStopped,
@@ -164,21 +291,19 @@ pub(crate) fn make(
     };
     let inner = making.engine.create(&spec)?;
     // From here to `listen` the box ends with our connection to it: a crash leaves nothing behind.
-    let finished = ProcessIdentity::of(inner.pid())
-        .ok_or(MakeError::EndedAtOnce)
-        .and_then(|process| {
-            written_down(BoxRecord {
-                process,
-                wire_version: WIRE_VERSION,
-            })?;
-            inner.listen(&socket)?;
-            Ok(())
-        });
+    let process = ProcessIdentity::of(inner.pid()).ok_or(MakeError::EndedAtOnce)?;
+    let machine = making.machine(wanted, inner)?;
+    let finished = written_down(BoxRecord {
+        process,
+        wire_version: WIRE_VERSION,
+    })
+    .map_err(MakeError::from)
+    .and_then(|()| Ok(machine.inner().listen(&socket)?));
     match finished {
-        Ok(()) => making.machine(wanted, inner),
+        Ok(()) => Ok(machine),
         Err(error) => {
             // The first error is the one to tell.
-            drop(inner.stop());
+            drop(machine.stop());
             Err(error)
         }
     }
@@ -193,27 +318,7 @@ pub(crate) fn limits(resources: Resources) -> Limits {
     }
 }
 
-fn volume_mounts(config: &ServerConfig, record: &SandboxRecord) -> Vec<MountSpec> {
-    let mount = |volume: &crate::records::VolumeMount| {
-        let mut source = config.volumes().join(&volume.volume_id);
-        if let Some(subpath) = &volume.subpath {
-            source.push(subpath);
-        }
-        MountSpec::Bind {
-            source,
-            place: volume.mount_path.clone().into(),
-            access: Access::ReadWrite,
-            owners: Owners::AsOnHost,
-        }
-    };
-    record.volumes.iter().map(mount).collect()
-}
-
-fn environment(
-    account: &Account,
-    base: &HostBase,
-    record: &SandboxRecord,
-) -> BTreeMap<String, String> {
+fn environment(account: &Account, base: &Base, record: &SandboxRecord) -> BTreeMap<String, String> {
     let home = account.home.to_string_lossy().into_owned();
     let mut environment: BTreeMap<String, String> = [
         ("PATH", PATH),
@@ -230,17 +335,30 @@ fn environment(
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
+    let of_the_way_out = proxy_environment(GATEWAY_PORT)
+        .into_iter()
+        .chain(trust_environment(BUNDLE_PLACE));
+    for (name, value) in of_the_way_out {
+        environment.insert(name.to_owned(), value);
+    }
+    match base {
+        Base::Host(base) => add_toolchains(&mut environment, base),
+        Base::Image(_) => {}
+    }
+    environment.extend(record.env.clone());
+    environment
+}
+
+fn add_toolchains(environment: &mut BTreeMap<String, String>, base: &HostBase) {
     for toolchain in &base.toolchains {
         if let Some(variable) = toolchain.variable {
             let path = toolchain.path.to_string_lossy().into_owned();
             environment.insert(variable.to_owned(), path);
         }
     }
-    environment.extend(record.env.clone());
-    environment
 }
 
-fn make_folder(path: &Path) -> Result<(), MakeError> {
+pub(super) fn make_folder(path: &Path) -> Result<(), MakeError> {
     match fs::create_dir(path) {
         Ok(()) => Ok(()),
         // A box that is started again keeps its layers.

@@ -1,17 +1,24 @@
 //! Running boxes of sandboxes: made, found again, and used.
 
+mod account;
 mod activity;
 mod adopt;
 mod command;
 mod ids;
 mod machine;
 mod make;
+pub(crate) mod outside;
 mod readiness;
+mod saved;
+mod volumes;
 
+pub use account::Account;
 pub use activity::{Activity, ActivityGuard};
 pub(crate) use adopt::{Adopted, adopt, remove_groups};
 pub use command::{CommandSpec, Input, Output, Running, exit_code};
+pub(crate) use command::{SIGKILL, write_all};
 pub use ids::BoxIds;
-pub use machine::{Account, Machine};
-pub(crate) use make::{MakeError, Making, Wanted, make};
+pub use machine::Machine;
+pub(crate) use make::{MakeError, Making, Wanted, limits, make};
 pub(crate) use readiness::Readiness;
+pub(crate) use volumes::empty_trash;

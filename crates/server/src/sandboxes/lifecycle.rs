@@ -1,14 +1,10 @@
 //! Changes of one sandbox's state.
 
-use std::fs;
-use std::io;
-use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use holm_daytona_wire::Hidden;
 use holm_daytona_wire::error::ErrorCode;
 use holm_daytona_wire::sandbox::SandboxState;
-use holm_sandbox_linux::files::ConfinedDir;
 use tokio::sync::MutexGuard;
 
 use super::create::not_made;
@@ -43,6 +39,8 @@ impl Sandboxes {
                 ids,
                 activity: &starting.activity,
             };
+            // Of a start that failed half-way. No box of this sandbox runs: the gate is ours.
+            remove_groups(&blocking.making, &record.id);
             let mut running = None;
             let machine = make(&blocking.making, wanted, |found| {
                 running = Some(found);
@@ -181,6 +179,7 @@ impl Sandboxes {
             running: None,
             ..record
         };
+        self.departed.remember(gone.clone());
         self.tell(&gone, Some(SandboxState::Destroying));
         Ok(gone)
     }
@@ -261,37 +260,15 @@ impl Sandboxes {
     /// Removes everything of a sandbox that is not in the store. What cannot be removed now is removed later.
     pub(super) fn remove_traces(&self, id: &str) {
         remove_groups(&self.making, id);
-        let directory = self.making.config.box_directory(id);
-        let doomed = self.making.config.trash().join(id);
-        match fs::rename(&directory, &doomed) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => tracing::error!(sandbox = id, %error, "the files of a sandbox stay"),
-        }
-        let trash = self.making.config.trash();
-        // Big trees take their time, and nobody waits for them.
-        std::thread::spawn(move || empty_trash(&trash));
+        self.making
+            .throw_away(&self.making.config.box_directory(id));
     }
 }
 
 /// Begins a change of state, unless another is on its way.
-fn enter(sandbox: &Sandbox) -> Result<MutexGuard<'_, ()>> {
+pub(super) fn enter(sandbox: &Sandbox) -> Result<MutexGuard<'_, ()>> {
     sandbox
         .gate
         .try_lock()
         .map_err(|_| ApiError::conflict("Sandbox state change in progress"))
-}
-
-/// Removes what was thrown away. The trees are hostile: they are removed by descriptors, following no link.
-pub(super) fn empty_trash(trash: &Path) {
-    let emptied = ConfinedDir::open(trash).and_then(|folder| {
-        for entry in folder.list(Path::new("."))? {
-            folder.remove_tree(Path::new(&entry.name))?;
-        }
-        Ok(())
-    });
-    if let Err(error) = emptied {
-        // Another thread may have been at the same tree.
-        tracing::debug!(%error, "the trash was not emptied");
-    }
 }

@@ -15,10 +15,13 @@
 
 mod clocks;
 mod create;
+mod departed;
 mod lifecycle;
+mod pending;
 mod registry;
 mod restore;
 mod sandbox;
+mod saving;
 
 pub(crate) use clocks::run as run_clocks;
 pub(crate) use create::NewSandbox;

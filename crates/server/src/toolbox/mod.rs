@@ -12,6 +12,7 @@ mod git;
 mod info;
 mod inside;
 mod lsp;
+mod session;
 mod system;
 
 use std::sync::Arc;
@@ -28,20 +29,24 @@ pub(crate) use inside::Inside;
 pub struct ToolboxState {
     lsp: lsp::Servers,
     processor: system::ProcessorMeter,
+    sessions: session::Sessions,
 }
 
 impl ToolboxState {
     /// Finds again what was running before the server was started anew.
-    pub(crate) async fn resume(&self, _machine: &Arc<Machine>) {}
+    pub(crate) async fn resume(&self, machine: &Arc<Machine>) {
+        self.sessions.resume(machine).await;
+    }
 
     /// Lets go of everything: the box is about to end.
     pub(crate) async fn close(&self) {
+        self.sessions.close().await;
         self.lsp.clear();
     }
 
     /// Processes that only wait for orders, such as the shell of a session: they keep no sandbox awake.
     pub(crate) fn waiting_processes(&self) -> u64 {
-        self.lsp.waiting()
+        self.lsp.waiting() + self.sessions.waiting_processes()
     }
 }
 
@@ -56,4 +61,5 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(lsp::router())
         .merge(system::router())
         .merge(computer_use::router())
+        .merge(session::router())
 }

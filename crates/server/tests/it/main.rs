@@ -1,4 +1,5 @@
 //! The server as its clients see it.
 
 mod kernel;
+mod serving;
 mod support;

@@ -56,6 +56,8 @@ impl TestServer {
 
     /// A server on data that exists already.
     pub(crate) fn at(data: tempfile::TempDir, change: impl FnOnce(&mut ServerConfig)) -> Self {
+        // The client is built without one of its own; a second test in one process has set it already.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let engine = Engine::start().unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let mut config =
@@ -175,7 +177,7 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < until, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::park_timeout(Duration::from_millis(10));
     }
 }
 

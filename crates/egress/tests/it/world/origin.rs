@@ -159,6 +159,15 @@ impl Origin {
         .await
     }
 
+    /// Says the same bytes to every head, and closes.
+    pub(crate) async fn saying(answer: &'static str) -> Self {
+        Self::start(move |mut stream, _| async move {
+            crate::world::read_head(&mut stream).await;
+            stream.write_all(answer.as_bytes()).await.ok();
+        })
+        .await
+    }
+
     /// Writes down what it gets, and answers each read with an empty response.
     pub(crate) async fn scribe() -> Self {
         Self::start(|mut stream, heard| async move {

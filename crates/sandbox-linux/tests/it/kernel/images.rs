@@ -5,12 +5,13 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use holm_sandbox_linux::{
-    BoxSpec, Engine, EngineError, Exit, IdRange, ImageOptions, Network, Profile,
+    BoxSpec, CommandUser, Engine, EngineError, Exit, IdRange, ImageOptions, Network, PreparedSpec,
+    Profile,
 };
 
 use super::privileged::root;
 use crate::image::{self, mode};
-use crate::support::{TestBox, TestFolder, base_options, is_root, spec, token};
+use crate::support::{TestBox, TestFolder, command, run_in, spec, token};
 
 /// An image below a folder that only root may enter, as a server keeps it.
 pub(super) struct Image {
@@ -281,18 +282,28 @@ fn a_named_box_on_an_image_has_its_own_files() {
 }
 
 #[test]
-fn without_root_there_are_no_images() {
-    if is_root() {
+fn a_box_on_an_image_can_be_prepared() {
+    if !root() {
         return;
     }
+    let image = Image::new();
+    let engine = Engine::start().unwrap();
     let directory = TestFolder::new();
-    let options = ImageOptions {
-        directory: base_options(directory.path()).directory,
-        network: Network::None,
-        layers: vec!["/".into()],
-    };
-    match Engine::start().unwrap().image_base(&options) {
-        Err(EngineError::HostLacks { hint, .. }) => assert!(hint.contains("root"), "{hint}"),
-        other => panic!("{other:?}"),
-    }
+    let mut spec = spec(&engine, directory.path());
+    let options = image.options(&[image.path("")]);
+    spec.base = engine.image_base(&options).unwrap().into();
+    spec.profile = Profile::Image;
+    spec.ids = IdRange::new(9).unwrap();
+    let prepared = engine.prepare(PreparedSpec::from(&spec)).unwrap();
+    spec.hostname = Some("web-1".into());
+    let inner = engine.claim(prepared, &spec).unwrap();
+    let mut command = command(&[
+        "sh",
+        "-c",
+        "id -u; uname -n; chown 5 /etc/passwd; stat -c %u /etc/passwd",
+    ]);
+    command.user = CommandUser::Root;
+    let text = run_in(&inner, &command, None).success();
+    assert_eq!(text, "0\nweb-1\n5\n");
+    inner.stop().unwrap();
 }

@@ -275,7 +275,7 @@ fn a_folder_of_a_host_user_is_used_as_that_user() {
     let sandbox = TestBox::with(|spec| {
         spec.mounts = vec![MountSpec::Bind {
             source: folder.path().to_path_buf(),
-            place: "/work".into(),
+            place: "/shared".into(),
             access: Access::ReadWrite,
             owners: Owners::BoxUserIs {
                 uid: USER,
@@ -283,18 +283,18 @@ fn a_folder_of_a_host_user_is_used_as_that_user() {
             },
         }];
     });
-    let files = sandbox.inner.files().unwrap();
+    let files = sandbox.files();
     let options = WriteOptions::default();
     files
-        .write_atomic(Path::new("/work/new/file"), b"x", options)
+        .write_atomic(Path::new("/shared/new/file"), b"x", options)
         .unwrap();
-    files.make_fifo(Path::new("/work/fifo"), 0o640).unwrap();
+    files.make_fifo(Path::new("/shared/fifo"), 0o640).unwrap();
     for path in ["new", "new/file", "fifo"] {
         let found = fs::metadata(folder.path().join(path)).unwrap();
         assert_eq!((found.uid(), found.gid()), (USER, USER), "{path}");
     }
-    let text = sandbox.sh("stat -c '%u %a' /work/new/file /work/fifo");
+    let text = sandbox.sh("stat -c '%u %a' /shared/new/file /shared/fifo");
     assert_eq!(text.success(), "1000 644\n1000 640\n");
-    let secret = files.read(Path::new("/work/roots"), 100);
+    let secret = files.read(Path::new("/shared/roots"), 100);
     assert!(matches!(secret, Err(FilesError::Io { .. })), "{secret:?}");
 }

@@ -1,5 +1,6 @@
 //! With real boxes.
 
+mod events;
 mod execute;
 mod files;
 mod git;
@@ -7,6 +8,9 @@ mod git_credentials;
 mod inside;
 mod lifecycle;
 mod lsp;
+mod preview;
+mod sessions;
+mod sockets;
 mod system;
 mod transfers;
 mod transfers_hostile;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use holm_sandbox_linux::{Account, Engine, EngineError};
+use holm_sandbox_linux::{Account, CommandUser, Engine, EngineError};
 
-use crate::support::{TestBox, TestFolder, base_options, spec};
+use crate::support::{TestBox, TestFolder, base_options, command, spec};
 
 #[test]
 fn the_user_and_the_home_are_those_of_the_account() {
@@ -44,5 +44,22 @@ fn what_is_no_host_name_makes_no_box() {
     match engine.create(&spec).map(|inner| inner.pid()) {
         Err(EngineError::Invalid { .. }) => {}
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn on_the_hosts_system_nobody_is_root() {
+    let sandbox = TestBox::new();
+    for user in [
+        CommandUser::Root,
+        CommandUser::Ids { uid: 0, gid: 0 },
+        CommandUser::Ids { uid: 33, gid: 33 },
+    ] {
+        let mut command = command(&["id"]);
+        command.user = user;
+        match sandbox.start_error(&command) {
+            EngineError::CommandUser { hint, .. } => assert!(hint.contains("image"), "{hint}"),
+            other => panic!("{other:?}"),
+        }
     }
 }

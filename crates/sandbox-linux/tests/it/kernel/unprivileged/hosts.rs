@@ -2,7 +2,9 @@
 
 use std::process::Stdio;
 
-use crate::support::{TestFolder, host_probe};
+use holm_sandbox_linux::{Engine, EngineError, IdRange, ImageOptions, Network};
+
+use crate::support::{TestFolder, base_options, host_probe, is_root};
 
 /// Runs a probe as root of a user namespace that maps nobody else, after `script` has changed it.
 fn in_user_namespace(script: &str) -> String {
@@ -62,4 +64,35 @@ fn a_careful_umask_of_the_host_does_not_close_the_box_to_its_user() {
 #[test]
 fn root_of_a_container_makes_boxes_as_an_ordinary_user_does() {
     assert_eq!(in_user_namespace(":"), "made a box\n");
+}
+
+#[test]
+fn without_root_there_is_one_range() {
+    if is_root() {
+        return;
+    }
+    let directory = TestFolder::new();
+    let mut options = base_options(directory.path());
+    options.ids = IdRange::new(5).unwrap();
+    match Engine::start().unwrap().host_base(&options) {
+        Err(EngineError::HostLacks { reason, .. }) => assert!(reason.contains("root"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn without_root_there_are_no_images() {
+    if is_root() {
+        return;
+    }
+    let directory = TestFolder::new();
+    let options = ImageOptions {
+        directory: base_options(directory.path()).directory,
+        network: Network::None,
+        layers: vec!["/".into()],
+    };
+    match Engine::start().unwrap().image_base(&options) {
+        Err(EngineError::HostLacks { hint, .. }) => assert!(hint.contains("root"), "{hint}"),
+        other => panic!("{other:?}"),
+    }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use holm_sandbox_linux::{Engine, EngineError};
+use holm_sandbox_linux::{Durability, Engine, EngineError, LayerOptions, copy_layer};
 
 use crate::support::{TestBox, TestFolder, spec};
 
@@ -36,6 +36,42 @@ fn a_box_stands_on_saved_ones_and_changes_none() {
     third.sh("cd; rm -r kept; echo 3 > elsewhere/c").success();
     let fourth = TestBox::with(|spec| spec.layers = vec![second, first]);
     assert_eq!(fourth.sh(script).success(), before);
+}
+
+#[test]
+fn a_copy_of_a_box_is_a_box_of_its_own() {
+    let folder = TestFolder::new();
+    let first = saved(
+        "cd; mkdir -p tree/sub; echo 1 > tree/sub/file; echo 1 > gone",
+        &[],
+        &folder.path().join("first"),
+    );
+    let original = TestBox::with(|spec| spec.layers = vec![first.clone()]);
+    original
+        .sh("cd; mv tree moved; rm gone; mkdir gone; echo 2 > a; ln a b; mkfifo pipe; chmod 600 a")
+        .success();
+    // Where the host has no freezer the box just does nothing.
+    let frozen = original.inner.freeze();
+    let copy = folder.path().join("copy");
+    let options = LayerOptions {
+        owners: None,
+        bytes_max: Some(1 << 20),
+        durability: Durability::Volatile,
+    };
+    let upper = original.directory.path().join("box/root-upper");
+    let report = copy_layer(&upper, &copy, &options).unwrap();
+    if frozen.is_ok() {
+        original.inner.thaw().unwrap();
+    }
+    assert_eq!(report.skipped, 0);
+    original.sh("cd; echo changed > a; rm -r moved").success();
+    let fork = TestBox::with(|spec| spec.layers = vec![copy, first]);
+    let script = "cd; cat moved/sub/file a b; ls -A . gone; stat -c %a:%h a; test -p pipe";
+    assert_eq!(
+        fork.sh(script).success(),
+        "1\n2\n2\n.:\na\nb\ngone\nmoved\npipe\n\ngone:\n600:2\n"
+    );
+    fork.sh("cd; echo own >> a; rm -r moved gone").success();
 }
 
 #[test]

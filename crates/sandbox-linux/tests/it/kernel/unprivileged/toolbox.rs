@@ -21,7 +21,7 @@ fn write(descriptor: &OwnedFd, text: &str) {
 #[test]
 fn a_pipe_connects_host_and_command() {
     let sandbox = TestBox::new();
-    let files = sandbox.inner.files().unwrap();
+    let files = sandbox.files();
     let (there, back) = (Path::new("/tmp/there"), Path::new("/tmp/back"));
     files.make_fifo(there, 0o600).unwrap();
     files.make_fifo(back, 0o600).unwrap();
@@ -47,7 +47,7 @@ fn a_pipe_connects_host_and_command() {
 #[test]
 fn a_pipe_that_became_something_else_is_not_opened() {
     let sandbox = TestBox::new();
-    let files = sandbox.inner.files().unwrap();
+    let files = sandbox.files();
     let path = Path::new("/tmp/fifo");
     files.make_fifo(path, 0o600).unwrap();
     for script in [
@@ -69,7 +69,7 @@ fn a_pipe_that_became_something_else_is_not_opened() {
 #[test]
 fn links_of_the_box_mean_what_they_mean_inside() {
     let sandbox = TestBox::new();
-    let files = sandbox.inner.files().unwrap();
+    let files = sandbox.files();
     sandbox
         .sh("mkdir ~/real; ln -s /home/holm/real ~/link; ln -s /../../../etc ~/climbing")
         .success();
@@ -105,7 +105,7 @@ fn a_walk_from_the_root_sees_the_boxs_mounts_and_not_the_kernels() {
     sandbox
         .sh("mkdir /tmp/mine; echo > /tmp/mine/file")
         .success();
-    let files = sandbox.inner.files().unwrap();
+    let files = sandbox.files();
     let mut walk = files.walk(Path::new("/"), LIMITS).unwrap();
     let mut told = Vec::new();
     while let Some(entry) = walk.next() {
@@ -132,7 +132,7 @@ fn a_walk_from_the_root_sees_the_boxs_mounts_and_not_the_kernels() {
 #[test]
 fn a_box_that_swaps_folders_leads_nobody_out() {
     let sandbox = TestBox::new();
-    let files = sandbox.inner.files().unwrap();
+    let files = sandbox.files();
     let host = tempfile::tempdir().unwrap();
     let outside = host.path().display().to_string();
     // `~/spot` is a folder at one moment and a link to a folder of the host's at the next.

@@ -1,0 +1,135 @@
+//! `holm serve`: Daytona's API on one's own machine.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::key::ServerFolder;
+
+/// How the server writes its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+const HELP: &str = "\
+The first start makes an API key and prints it, once; `holm key` makes others. A key in HOLM_API_KEY
+is taken instead, and not printed. The SDKs need nothing but the address and a key:
+
+  export DAYTONA_API_URL=http://127.0.0.1:3986/api
+  export DAYTONA_API_KEY=...
+
+Ctrl-C or SIGTERM takes no more requests and lets those in flight end; a second one ends at once.
+Sandboxes go on either way, and the next start finds them again.
+
+What listens in a sandbox is reached at PORT-SANDBOX.DOMAIN, for example
+http://3000-SANDBOX.localhost:3986. GET /health says whether the server is well, and GET /metrics
+gives its figures to whoever has a key.
+
+Examples:
+  holm serve
+  holm serve --listen 0.0.0.0:443 --tls-cert chain.pem --tls-key key.pem
+  HOLM_API_KEY=$KEY holm serve --data /srv/holm --log-format json";
+
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct ServeArgs {
+    /// The address to listen at; port 0 lets the system choose
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3986")]
+    pub(crate) listen: SocketAddr,
+
+    #[command(flatten)]
+    pub(crate) server: ServerFolder,
+
+    /// Serve HTTPS with this certificate chain, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// What clients call this server, if not by the address that they send their requests to
+    #[arg(long, value_name = "URL", value_parser = public_url)]
+    pub(crate) public_url: Option<String>,
+
+    /// Below which domain ports of sandboxes are found [default: localhost and the port]
+    #[arg(long, value_name = "DOMAIN", value_parser = preview_domain)]
+    pub(crate) preview_domain: Option<String>,
+
+    /// How many sandboxes one organisation may have at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 2_000, value_parser = at_least_one)]
+    pub(crate) sandboxes_max: usize,
+
+    /// How to write the log, which goes to standard error
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("write a number from 1 on".to_owned()),
+        Ok(number) => Ok(number),
+    }
+}
+
+fn public_url(text: &str) -> Result<String, String> {
+    let host = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"));
+    let is_fine = |letter: char| letter.is_ascii_graphic() && !"?#\"<>\\".contains(letter);
+    match host {
+        Some(host) if !host.is_empty() && host.chars().all(is_fine) => {
+            Ok(text.trim_end_matches('/').to_owned())
+        }
+        Some(_) | None => Err("write it as `https://holm.example.org`".to_owned()),
+    }
+}
+
+fn preview_domain(text: &str) -> Result<String, String> {
+    let (name, port) = text.split_once(':').unwrap_or((text, "1"));
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    if name.split('.').all(is_label) && port.parse::<u16>().is_ok_and(|port| port > 0) {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err("write it as `preview.example.org` or `localhost:3986`".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_strictly() {
+        assert_eq!(
+            public_url("https://a.example/x/"),
+            Ok("https://a.example/x".into())
+        );
+        for wrong in [
+            "a.example",
+            "https://",
+            "ftp://a",
+            "http://a b",
+            "http://a?b",
+        ] {
+            assert!(public_url(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(
+            preview_domain("P.example.org:80"),
+            Ok("p.example.org:80".into())
+        );
+        for wrong in ["", ".", "a..b", "a:0", "a:b", "*.a", "a/b", "http://a"] {
+            assert!(preview_domain(wrong).is_err(), "{wrong}");
+        }
+    }
+}

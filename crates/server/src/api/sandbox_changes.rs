@@ -1,0 +1,193 @@
+//! Changes of a sandbox that runs: its size, its network, copies of it.
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use holm_daytona_wire::sandbox::{
+    CreateSandboxSnapshot, ForkSandbox, ResizeSandbox, Sandbox, SandboxState, UpdateNetworkSettings,
+};
+use serde_json::json;
+
+use super::sandbox_create::{checked_name, resources};
+use super::snapshots::{already_exists, answer_log};
+use super::{Body, Pairs, build_log, show};
+use crate::auth::Caller;
+use crate::error::{ApiError, Result};
+use crate::machines::{limits, outside};
+use crate::records::SnapshotRecord;
+use crate::state::AppState;
+
+pub(super) fn router() -> Router<AppState> {
+    Router::new()
+        .route("/sandbox/{sandbox}/fork", post(fork))
+        .route("/sandbox/{sandbox}/snapshot", post(save))
+        .route("/sandbox/{sandbox}/resize", post(resize))
+        .route("/sandbox/{sandbox}/recover", post(recover))
+        .route("/sandbox/{sandbox}/network-settings", post(set_network))
+        .route("/sandbox/{sandbox}/build-logs-url", get(build_logs_url))
+        .route("/sandbox/{sandbox}/build-logs", get(build_logs))
+}
+
+async fn fork(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(id): Path<String>,
+    Body(request): Body<ForkSandbox>,
+) -> Result<Json<Sandbox>> {
+    let sandbox = state.sandboxes.find(&caller.organization, &id)?;
+    let name = request.name.filter(|name| !name.is_empty());
+    let name = name.map(|name| checked_name(&name)).transpose()?;
+    let forked = state.sandboxes.fork(&sandbox, name).await?;
+    Ok(Json(show(&forked.record(), &state.public_url(&headers))))
+}
+
+async fn save(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(id): Path<String>,
+    Body(request): Body<CreateSandboxSnapshot>,
+) -> Result<Json<Sandbox>> {
+    let sandbox = state.sandboxes.find(&caller.organization, &id)?;
+    if request.include_memory {
+        return Err(ApiError::not_implemented(
+            "a snapshot holds files and no processes: leave `includeMemory` out",
+        ));
+    }
+    if request.name.is_empty() {
+        return Err(ApiError::bad_request("a snapshot needs a `name`"));
+    }
+    let name = checked_name(&request.name)?;
+    for owner in [caller.organization.as_str(), ""] {
+        if state
+            .store
+            .find_by_name::<SnapshotRecord>(owner, &name)?
+            .is_some()
+        {
+            return Err(already_exists(&name));
+        }
+    }
+    state.sandboxes.save(&sandbox, name).await?;
+    Ok(Json(show(&sandbox.record(), &state.public_url(&headers))))
+}
+
+async fn resize(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(id): Path<String>,
+    Body(request): Body<ResizeSandbox>,
+) -> Result<Json<Sandbox>> {
+    let sandbox = state.sandboxes.find(&caller.organization, &id)?;
+    let now = sandbox.peek(|record| record.resources);
+    let wanted = resources(
+        Some(request.cpu.unwrap_or(now.cpu)),
+        Some(request.memory.unwrap_or(now.memory_gib)),
+        Some(request.disk.unwrap_or(now.disk_gib)),
+    )?;
+    if let Ok(machine) = sandbox.machine() {
+        machine
+            .blocking(move |machine| machine.inner().update_limits(&limits(wanted)))
+            .await
+            .map_err(|error| {
+                ApiError::conflict(format!(
+                    "Sandbox cannot be resized now, it may use more memory than that: {}",
+                    error.message
+                ))
+            })?;
+    }
+    let record = state
+        .sandboxes
+        .update(&sandbox, |record| record.resources = wanted)
+        .await?;
+    Ok(Json(show(&record, &state.public_url(&headers))))
+}
+
+/// Brings a sandbox out of an error.
+async fn recover(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Sandbox>> {
+    let sandbox = state.sandboxes.find(&caller.organization, &id)?;
+    if sandbox.state() != SandboxState::Error {
+        return Err(ApiError::bad_request("Sandbox is not in an error state"));
+    }
+    state
+        .sandboxes
+        .update(&sandbox, |record| record.state = SandboxState::Stopped)
+        .await?;
+    let record = state.sandboxes.start(&sandbox).await?;
+    Ok(Json(show(&record, &state.public_url(&headers))))
+}
+
+/// Blocking everything clears the lists; so does asking only for not blocking.
+async fn set_network(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(id): Path<String>,
+    Body(request): Body<UpdateNetworkSettings>,
+) -> Result<Json<Sandbox>> {
+    let sandbox = state.sandboxes.find(&caller.organization, &id)?;
+    let mut network = sandbox.peek(|record| record.network.clone());
+    let given = |text: String| Some(text).filter(|text| !text.is_empty());
+    if let Some(block_all) = request.network_block_all {
+        network.block_all = block_all;
+        if block_all
+            || (request.network_allow_list.is_none() && request.domain_allow_list.is_none())
+        {
+            network.allow_list = None;
+            network.domain_allow_list = None;
+        }
+    }
+    if !network.block_all {
+        if let Some(list) = request.network_allow_list {
+            network.allow_list = given(list);
+        }
+        if let Some(list) = request.domain_allow_list {
+            network.domain_allow_list = given(list);
+        }
+    }
+    let policy =
+        outside::policy(&network).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let record = state
+        .sandboxes
+        .update(&sandbox, |record| record.network = network)
+        .await?;
+    if let Ok(machine) = sandbox.machine() {
+        machine.way_out.set_policy(policy);
+    }
+    Ok(Json(show(&record, &state.public_url(&headers))))
+}
+
+async fn build_logs_url(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response> {
+    let sandbox = state.sandboxes.find(&caller.organization, &id)?;
+    let url = format!(
+        "{}/api/sandbox/{}/build-logs",
+        state.public_url(&headers),
+        sandbox.id
+    );
+    Ok(Json(json!({ "url": url })).into_response())
+}
+
+async fn build_logs(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    query: Pairs,
+) -> Result<Response> {
+    let sandbox = state.sandboxes.find(&caller.organization, &id)?;
+    let build = sandbox.peek(|record| record.build.clone());
+    let build = build.ok_or_else(|| ApiError::not_found("Sandbox was not built from an image"))?;
+    Ok(answer_log(build_log::stream(&state, &build, &query)))
+}

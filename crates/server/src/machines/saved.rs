@@ -1,0 +1,70 @@
+//! The files of a sandbox, copied: for a fork, or as a layer for others.
+
+use std::path::Path;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use holm_sandbox_linux::{Durability, EngineError, LayerOptions, LayerReport, copy_layer};
+
+use super::make::{MakeError, Making, make_folder};
+
+/// The engine's name for a box's own files.
+const OWN_FILES: &str = "root-upper";
+
+impl Making {
+    /// Copies a sandbox's own files, which nobody may change meanwhile, to a folder that must not exist.
+    fn copy_files(&self, id: &str, to: &Path) -> Result<LayerReport, EngineError> {
+        let from = self.config.box_directory(id).join(OWN_FILES);
+        let options = LayerOptions {
+            owners: None,
+            bytes_max: None,
+            durability: Durability::Durable,
+        };
+        copy_layer(&from, to, &options)
+    }
+
+    /// The files of one sandbox as the beginning of another of the same organisation.
+    pub(crate) fn copy_to_sandbox(&self, from: &str, to: &str) -> Result<LayerReport, MakeError> {
+        let directory = self.config.box_directory(to);
+        make_folder(&directory)?;
+        Ok(self.copy_files(from, &directory.join(OWN_FILES))?)
+    }
+
+    /// The files of a sandbox as a layer of their own.
+    pub(crate) fn copy_to_layer(&self, from: &str, layer: &str) -> Result<LayerReport, MakeError> {
+        Ok(self.copy_files(from, &self.config.layers().join(layer))?)
+    }
+}
+
+/// Layers that stay although no record names them yet. Held until one does.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    making: Arc<Making>,
+    layers: Vec<String>,
+}
+
+impl Making {
+    /// Keeps layers from being collected. Blocks while a collection goes on: what is gone then is found to be gone.
+    pub(crate) fn pin(self: &Arc<Self>, layers: Vec<String>) -> Pinned {
+        self.pinned().extend(layers.iter().cloned());
+        Pinned {
+            making: Arc::clone(self),
+            layers,
+        }
+    }
+
+    /// What is pinned; as long as this is held, nothing more is.
+    pub(crate) fn pinned(&self) -> MutexGuard<'_, Vec<String>> {
+        self.pins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let mut pinned = self.making.pinned();
+        for layer in &self.layers {
+            if let Some(at) = pinned.iter().position(|pinned| pinned == layer) {
+                pinned.swap_remove(at);
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What every request passes through: an id for it, a span in the log, and the figures.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use hyper::body::{Frame, SizeHint};
+use tracing::Instrument;
+
+use crate::metrics::{OpenGuard, Part};
+use crate::state::AppState;
+
+const REQUEST_ID: &str = "x-request-id";
+/// A client's own id may be this long.
+const ID_LENGTH_MAX: usize = 64;
+
+/// A request failed because of the database: left in its answer for the figures.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoreFailed;
+
+/// Which part of the server answered: left in the answer where the path does not say it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AnsweredBy(pub(crate) Part);
+
+/// Gives a request its id, and watches it until the answer has ended.
+///
+/// Only the path is logged: queries carry tokens.
+pub(crate) async fn watch(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let id = id_of(&request);
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let span = tracing::info_span!("request", id, %method, path);
+    let open = state.metrics.request_opened();
+    let began = Instant::now();
+    let mut response = next.run(request).instrument(span.clone()).await;
+    let duration = began.elapsed();
+    let status = response.status();
+    let by = response.extensions().get::<AnsweredBy>().copied();
+    let part = by.map_or_else(|| part_of(&path), |by| by.0);
+    state
+        .metrics
+        .request_answered(part, status.as_u16(), duration);
+    if method == Method::POST && path == "/api/sandbox" && status == StatusCode::OK {
+        state.metrics.sandbox_created_in(duration);
+    }
+    if response.extensions().get::<StoreFailed>().is_some() {
+        state.metrics.store_failed();
+    }
+    span.in_scope(|| {
+        tracing::debug!(status = status.as_u16(), milliseconds = %duration.as_millis(), "answered");
+    });
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response.map(|body| Body::new(Watched { body, _open: open }))
+}
+
+/// The id that the client gave, if it can stand in a log, or a new one.
+fn id_of(request: &Request) -> String {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let given = request.headers().get(REQUEST_ID);
+    let given = given.and_then(|id| id.to_str().ok());
+    match given {
+        Some(id) if !id.is_empty() && id.len() <= ID_LENGTH_MAX && id.bytes().all(is_fine) => {
+            id.to_owned()
+        }
+        Some(_) | None => holm_sandbox_linux::random_hex(),
+    }
+}
+
+fn part_of(path: &str) -> Part {
+    if path.starts_with("/toolbox/") || path.starts_with("/api/toolbox/") {
+        Part::Toolbox
+    } else if path.starts_with("/api/") {
+        Part::Control
+    } else {
+        Part::Other
+    }
+}
+
+/// A body that counts as an open request until it has ended.
+#[derive(Debug)]
+struct Watched {
+    body: Body,
+    _open: OpenGuard,
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
