@@ -38,12 +38,16 @@ pub(crate) fn run_all() -> Outcome {
         return Ok(());
     };
     run(&mut cargo(&["build", "--package", "holm"]))?;
+    let registry = Registry::start(&folder)?;
     let server = Server::start()?;
     let mut failed = Vec::new();
     for suite in suites(&installed) {
         eprintln!("--- {}", suite.name);
         let mut command = Command::new(&suite.program);
-        if let Err(failure) = run(server.client(command.args(&suite.arguments))) {
+        command
+            .args(&suite.arguments)
+            .env("SDK_IMAGE", &registry.image);
+        if let Err(failure) = run(server.client(&mut command)) {
             eprintln!("{failure}");
             failed.push(suite.name);
         }
@@ -53,6 +57,7 @@ pub(crate) fn run_all() -> Outcome {
         run(server.client(Command::new(python).arg("python/cleanup.py")))?;
     }
     server.stop()?;
+    registry.stop()?;
     if failed.is_empty() {
         Ok(())
     } else {
@@ -197,6 +202,71 @@ fn copy_folder(from: &Path, to: &Path) -> Outcome {
     Ok(())
 }
 
+/// A registry on loopback with one image in it.
+#[derive(Debug)]
+struct Registry {
+    child: Child,
+    data: PathBuf,
+    image: String,
+}
+
+impl Registry {
+    fn start(folder: &Path) -> Outcome<Self> {
+        let data = folder.join("registry");
+        fs::create_dir_all(&data).context("make a folder for the registry")?;
+        let address = free_address()?;
+        let settings = data.join("config.yml");
+        let text = format!(
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: '{address}'}}\n",
+            data.join("storage").display()
+        );
+        fs::write(&settings, text).context("write the registry's settings")?;
+        let child = Command::new("docker-registry")
+            .arg("serve")
+            .arg(&settings)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("start docker-registry")?;
+        wait_for(address, "the registry")?;
+        let program_path = workspace::root().join("tests/sdk/python/push_image.py");
+        let name = "sdk/base:1";
+        run(Command::new("python3")
+            .arg(program_path)
+            .args([&format!("http://{address}"), name]))?;
+        Ok(Self {
+            child,
+            data,
+            image: format!("{address}/{name}"),
+        })
+    }
+
+    fn stop(mut self) -> Outcome {
+        self.child.kill().context("end the registry")?;
+        self.child.wait().context("wait for the registry's end")?;
+        fs::remove_dir_all(&self.data).context("remove the registry's data")
+    }
+}
+
+/// Free a moment ago: nobody else on this machine takes ports for tests by number.
+fn free_address() -> Outcome<SocketAddr> {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .context("find a free port")
+}
+
+fn wait_for(address: SocketAddr, what: &str) -> Outcome {
+    let until = Instant::now() + START_PATIENCE;
+    while TcpStream::connect(address).is_err() {
+        if Instant::now() > until {
+            return Err(Failure::new(format!("{what} did not start at {address}")));
+        }
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
 /// A server of its own, with data that is thrown away.
 #[derive(Debug)]
 struct Server {
@@ -209,10 +279,7 @@ impl Server {
     fn start() -> Outcome<Self> {
         let data = std::env::temp_dir().join(format!("holm-sdk-{}", std::process::id()));
         fs::create_dir_all(&data).context("make a folder for the server")?;
-        // Free a moment ago: nobody else on this machine takes ports for tests by number.
-        let address = TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .context("find a free port")?;
+        let address = free_address()?;
         let log = fs::File::create(data.join("log")).context("make the server's log")?;
         let child = Command::new(workspace::target().join("debug/holm"))
             .args(["serve", "--listen", &address.to_string(), "--data"])
@@ -227,16 +294,7 @@ impl Server {
             address,
             data,
         };
-        let until = Instant::now() + START_PATIENCE;
-        while TcpStream::connect(address).is_err() {
-            if Instant::now() > until {
-                return Err(Failure::new(format!(
-                    "the server did not start; its log is `{}`",
-                    server.data.join("log").display()
-                )));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_for(address, "the server")?;
         Ok(server)
     }
 

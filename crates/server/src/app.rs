@@ -8,7 +8,7 @@ use socketioxide::layer::SocketIoLayer;
 
 use crate::error::{ApiError, Plane, render};
 use crate::state::AppState;
-use crate::{api, request, toolbox};
+use crate::{api, preview, request, toolbox};
 
 /// The whole server as a service.
 pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
@@ -46,6 +46,7 @@ pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
         )
         .layer(DefaultBodyLimit::max(json_bytes_max))
         .layer(events)
+        .layer(from_fn_with_state(state.clone(), preview::intercept))
         .layer(from_fn_with_state(state.clone(), request::watch))
         .with_state(state)
 }

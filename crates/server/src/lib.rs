@@ -25,6 +25,7 @@ mod events;
 pub mod keys;
 pub mod machines;
 mod metrics;
+mod preview;
 pub mod records;
 mod request;
 pub mod sandboxes;

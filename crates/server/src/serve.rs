@@ -20,6 +20,7 @@ use crate::error::ServeError;
 use crate::events;
 use crate::machines::Making;
 use crate::metrics::Metrics;
+use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
 use crate::state::Shared;
 use crate::tls;
@@ -122,6 +123,11 @@ impl Server {
         });
         let (events, io) = events::layer(&state);
         let changes = state.sandboxes.changes();
+        let tick = state.config.limits.tick;
+        aside.push(tokio::spawn(tokens::run_sweeps(
+            Arc::clone(&state.store),
+            tick,
+        )));
         aside.push(tokio::spawn(events::run(state.clone(), io, changes)));
         let serving = Serving {
             limits: state.config.limits,

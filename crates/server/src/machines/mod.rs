@@ -16,6 +16,7 @@ pub use account::Account;
 pub use activity::{Activity, ActivityGuard};
 pub(crate) use adopt::{Adopted, adopt, remove_groups};
 pub use command::{CommandSpec, Input, Output, Running, exit_code};
+pub(crate) use command::{SIGKILL, write_all};
 pub use ids::BoxIds;
 pub use machine::Machine;
 pub(crate) use make::{MakeError, Making, Wanted, limits, make};

@@ -417,6 +417,43 @@ fn a_swapped_folder_does_not_lead_an_upload_astray() {
     assert_eq!(tools.read("moved/file").len(), 2_000_000);
 }
 
+/// Neither who sends nothing nor who takes nothing is waited for for ever.
+#[test]
+fn silent_clients_are_given_up() {
+    let tools = Tools::on(TestServer::with(|config| {
+        config.limits.silence_max = std::time::Duration::from_millis(300);
+    }));
+    tools.write("folder/file", b"old");
+    let mut stream = begin_upload(&tools, "folder/file", 10_000_000);
+    stream.write_all(b"some").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert_eq!(tools.read("folder/file"), b"old");
+    assert_eq!(
+        tools
+            .get("/files?path=folder")
+            .ok()
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+
+    tools.run("truncate -s 2G large");
+    let held = tools.request(Method::GET, "/files/download?path=large");
+    let response = tools.server.block_on(held.send()).unwrap();
+    // The file is let go of although the client keeps its connection.
+    let is_open = || {
+        let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let mut paths = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        paths.any(|path| path.ends_with("large"))
+    };
+    assert!(is_open());
+    tools.wait_for("the file is closed", || !is_open());
+    drop(response);
+}
+
 #[test]
 fn oversized_bodies_are_refused_before_they_are_sent() {
     let tools = Tools::on(TestServer::with(|config| {
@@ -450,6 +487,70 @@ fn a_file_that_shrinks_while_it_is_sent_is_not_taken_for_whole() {
     });
     tools.run("truncate -s 1 big");
     assert!(tools.server.block_on(outcome.bytes()).is_err());
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 8, max_shrink_iters: 0, ..Default::default() })]
+
+    /// Whatever is sent as a form: there is an answer, and nothing is written but what it says.
+    #[test]
+    fn arbitrary_forms_write_only_what_they_say(
+        bodies in proptest::collection::vec(proptest::collection::vec(pieces(), 0..16), 40)
+    ) {
+        let tools = Tools::new();
+        let before = listing(tools.server.data.path());
+        for body in bodies {
+            let answer = raw_form(&tools, "/files/bulk-upload", body.concat());
+            let status = answer.status.as_u16();
+            assert!([200, 400].contains(&status), "{answer:?}");
+            assert_eq!(status == 200, answer.body["errors"].is_null(), "{answer:?}");
+            for file in answer.body["files"].as_array().unwrap() {
+                let path = file["path"].as_str().unwrap();
+                let found = tools.request(Method::GET, "/files/info").query(&[("path", path)]);
+                assert_eq!(tools.send(found).ok()["size"], file["bytes"], "{path}");
+            }
+        }
+        assert_eq!(listing(tools.server.data.path()), before);
+    }
+}
+
+/// What forms are made of, in any order.
+fn pieces() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
+    use proptest::prelude::*;
+    let known = [
+        "--xyz\r\n",
+        "\r\n--xyz\r\n",
+        "\r\n--xyz--",
+        "\r\n\r\n",
+        "Content-Disposition: form-data; name=\"files[0].path\"\r\n\r\n",
+        "Content-Disposition: form-data; name=\"files[0].file\"; filename=\"../../x\"\r\n\r\n",
+        "../../../../../../../../evil",
+        "/etc/evil",
+        "a/../b",
+        "content",
+    ];
+    prop_oneof![
+        4 => proptest::sample::select(known.map(|piece| piece.as_bytes().to_vec()).to_vec()),
+        1 => proptest::collection::vec(any::<u8>(), 0..20),
+    ]
+}
+
+/// The names in the folder of the host beside the server's data, and beside the box's.
+fn listing(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for folder in [
+        folder.to_path_buf(),
+        folder.join("data"),
+        folder.join("data/boxes"),
+    ] {
+        found.extend(
+            std::fs::read_dir(folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().path()),
+        );
+    }
+    found.sort();
+    found
 }
 
 fn resident_kib(field: &str) -> u64 {
