@@ -184,18 +184,23 @@ impl Client {
             Value::Null => String::new(),
             body => body.to_string(),
         };
-        let mut stream = self.begin(method, path, body.len())?;
+        let mut stream = self.begin(method, path, ("application/json", body.len()))?;
         stream.write_all(body.as_bytes())?;
         read_answer(stream)
     }
 
-    /// Sends the head of a request. The body is the caller's to send.
-    pub(crate) fn begin(&self, method: &str, path: &str, length: usize) -> io::Result<TcpStream> {
+    /// Sends the head of a request, with the type and the length of a body that is the caller's to send.
+    pub(crate) fn begin(
+        &self,
+        method: &str,
+        path: &str,
+        (kind, length): (&str, usize),
+    ) -> io::Result<TcpStream> {
         let mut stream = TcpStream::connect(&self.address)?;
         stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {KEY}\r\nconnection: close\r\n\
-             content-type: application/json\r\ncontent-length: {length}\r\n\r\n",
+             content-type: {kind}\r\ncontent-length: {length}\r\n\r\n",
             self.address
         );
         stream.write_all(head.as_bytes())?;

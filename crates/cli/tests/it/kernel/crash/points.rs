@@ -143,7 +143,8 @@ fn a_client_that_hangs_up_leaves_all_or_nothing() {
         for round in 0..POINTS {
             let path = operation.prepare(&client);
             let body = (operation.body)(round).to_string();
-            let mut request = client.begin(operation.method, &path, body.len()).unwrap();
+            let about = ("application/json", body.len());
+            let mut request = client.begin(operation.method, &path, about).unwrap();
             std::io::Write::write_all(&mut request, body.as_bytes()).unwrap();
             std::thread::sleep(took * round / (POINTS - 1));
             drop(request);
