@@ -15,6 +15,6 @@ mod sessions_end;
 mod shell;
 mod sockets;
 mod system;
-mod transfers;
 mod terminals;
+mod transfers;
 mod transfers_hostile;
