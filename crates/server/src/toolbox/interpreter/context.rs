@@ -170,7 +170,7 @@ impl Driver {
         self.runs_begun += 1;
         let id = self.runs_begun;
         let (outcome, why) = {
-            let work = worker.run(id, run);
+            let work = worker.run(id, run, TellEnd::Yes);
             tokio::pin!(work);
             let late = async {
                 match run.code.timeout {
@@ -207,6 +207,13 @@ impl Driver {
         }
         why
     }
+}
+
+/// Whether the client is told that the code has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TellEnd {
+    Yes,
+    No,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -269,7 +276,7 @@ impl Worker {
     }
 
     /// Has the code run, and passes on what it says. May be cancelled, and called again for the same run.
-    async fn run(&mut self, id: u64, run: &Run) -> Outcome {
+    async fn run(&mut self, id: u64, run: &Run, tell_end: TellEnd) -> Outcome {
         if self.told < id {
             self.told = id;
             let request = Request {
@@ -303,8 +310,11 @@ impl Worker {
                         _ => InterpreterEnd::Completed,
                     };
                     let event = InterpreterEvent::Control { text: end };
-                    // A client that is gone interrupts; the rest is for nobody.
-                    drop(run.events.send(event).await);
+                    match tell_end {
+                        // A client that is gone interrupts; the rest is for nobody.
+                        TellEnd::Yes => drop(run.events.send(event).await),
+                        TellEnd::No => {}
+                    }
                     return Outcome::Ended;
                 }
                 _ => continue,
@@ -317,7 +327,8 @@ impl Worker {
     /// Interrupts the code as Ctrl-C would.
     async fn interrupt(&mut self, id: u64, run: &Run) -> Outcome {
         drop(self.running.job().signal(SIGINT, Reach::Group));
-        let ending = self.run(id, run);
+        // The timeout is told by how the connection closes: clients take an end for a success.
+        let ending = self.run(id, run, TellEnd::No);
         let ended = tokio::time::timeout(INTERRUPT_PATIENCE, ending).await;
         ended.unwrap_or(Outcome::WorkerGone)
     }
