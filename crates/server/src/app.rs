@@ -3,13 +3,15 @@
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
+use socketioxide::layer::SocketIoLayer;
 
 use crate::error::{ApiError, Plane, render};
 use crate::state::AppState;
-use crate::{api, request, toolbox};
+use crate::{api, preview, request, toolbox};
 
 /// The whole server as a service.
-pub(crate) fn app(state: AppState) -> Router {
+pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
     let json_bytes_max = state.config.limits.json_bytes_max;
     let unknown = |request: Request| async move {
         ApiError::not_found(format!(
@@ -20,6 +22,7 @@ pub(crate) fn app(state: AppState) -> Router {
     };
     let control = api::router()
         .fallback(unknown)
+        .layer(from_fn(finish))
         .layer(from_fn(|request: Request, next: Next| {
             render(Plane::Control, request, next)
         }));
@@ -42,6 +45,13 @@ pub(crate) fn app(state: AppState) -> Router {
             })),
         )
         .layer(DefaultBodyLimit::max(json_bytes_max))
+        .layer(events)
+        .layer(from_fn_with_state(state.clone(), preview::intercept))
         .layer(from_fn_with_state(state.clone(), request::watch))
         .with_state(state)
+}
+
+/// Handles a request to its end, also when its client has hung up: a change that was begun is not left half done.
+async fn finish(request: Request, next: Next) -> Result<Response, ApiError> {
+    Ok(tokio::spawn(next.run(request)).await?)
 }

@@ -232,6 +232,8 @@ impl Builds {
 
     /// Removes images and saved layers that no snapshot and no sandbox stands on.
     pub(crate) fn collect(&self) -> Result<(), StoreError> {
+        // Held to the end, so that nobody begins to build on what is just being removed.
+        let pinned = self.making.pinned();
         let snapshots: Vec<SnapshotRecord> = self.store.all()?;
         let sandboxes: Vec<SandboxRecord> = self.store.all()?;
         let foundations = snapshots
@@ -262,6 +264,7 @@ impl Builds {
             .iter()
             .flat_map(|snapshot| &snapshot.layers)
             .chain(sandboxes.iter().flat_map(|sandbox| &sandbox.layers))
+            .chain(pinned.iter())
             .map(String::as_str)
             .collect();
         let folder = self.making.config.layers();

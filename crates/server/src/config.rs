@@ -46,12 +46,16 @@ pub struct ServerLimits {
     pub json_bytes_max: usize,
     /// One uploaded file.
     pub upload_bytes_max: u64,
+    /// How long a client may send or take nothing in the middle of a file.
+    pub silence_max: Duration,
     /// Terminals of one sandbox.
     pub terminals_max: usize,
     /// Sessions of one sandbox.
     pub sessions_max: usize,
     /// What one command may print into one answer; the rest is dropped and said to be.
     pub output_bytes_max: usize,
+    /// How long a program in a box may take until its answer begins.
+    pub preview_patience: Duration,
     /// How often the clocks of sandboxes are looked at.
     pub tick: Duration,
     /// How long requests in flight may take after a shutdown was asked for.
@@ -67,9 +71,11 @@ impl Default for ServerLimits {
             header_patience: Duration::from_secs(30),
             json_bytes_max: 16 * 1024 * 1024,
             upload_bytes_max: 64 * 1024 * 1024 * 1024,
+            silence_max: Duration::from_secs(60),
             terminals_max: 64,
             sessions_max: 256,
             output_bytes_max: 64 * 1024 * 1024,
+            preview_patience: Duration::from_secs(10 * 60),
             tick: Duration::from_secs(10),
             drain: Duration::from_secs(20),
         }

@@ -17,8 +17,10 @@ use crate::builds::Builds;
 use crate::builtin;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
+use crate::events;
 use crate::machines::Making;
 use crate::metrics::Metrics;
+use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
 use crate::state::Shared;
 use crate::tls;
@@ -107,7 +109,7 @@ impl Server {
         builds.collect()?;
         sandboxes.wait_for_builds(&builds);
         let metrics = Metrics::new();
-        let aside = vec![
+        let mut aside = vec![
             tokio::spawn(sandboxes::run_clocks(Arc::clone(&sandboxes))),
             tokio::spawn(Arc::clone(&metrics).count(sandboxes.changes())),
         ];
@@ -119,9 +121,17 @@ impl Server {
             builds,
             metrics: Arc::clone(&metrics),
         });
+        let (events, io) = events::layer(&state);
+        let changes = state.sandboxes.changes();
+        let tick = state.config.limits.tick;
+        aside.push(tokio::spawn(tokens::run_sweeps(
+            Arc::clone(&state.store),
+            tick,
+        )));
+        aside.push(tokio::spawn(events::run(state.clone(), io, changes)));
         let serving = Serving {
             limits: state.config.limits,
-            app: app(state),
+            app: app(state, events),
             tls,
             metrics,
         };

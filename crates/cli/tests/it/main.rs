@@ -13,5 +13,6 @@ mod help;
 mod help_sandbox;
 mod kernel;
 mod serve;
+mod server;
 mod support;
 mod usage;

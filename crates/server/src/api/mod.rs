@@ -7,6 +7,7 @@ pub(crate) mod body;
 mod build_log;
 pub(crate) mod health;
 pub(crate) mod metrics;
+mod preview;
 pub(crate) mod query;
 mod sandbox_changes;
 mod sandbox_create;
@@ -30,6 +31,7 @@ pub(crate) fn router() -> Router<AppState> {
     Router::new()
         .merge(account::router())
         .merge(health::router())
+        .merge(preview::router())
         .merge(sandbox_changes::router())
         .merge(sandboxes::router())
         .merge(secrets::router())

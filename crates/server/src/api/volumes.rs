@@ -89,11 +89,14 @@ async fn create(
         }
         // The folder first: a row without one would be a volume that does not work.
         writing.sandboxes.making.make_volume(&record.id, ids)?;
-        writing.store.put(&record).map_err(|error| match error {
-            holm_store::StoreError::NameTaken { name } => {
-                ApiError::conflict(format!("Volume with name {name} already exists"))
+        writing.store.put(&record).map_err(|error| {
+            writing.sandboxes.making.remove_volume(&record.id);
+            match error {
+                holm_store::StoreError::NameTaken { name } => {
+                    ApiError::conflict(format!("Volume with name {name} already exists"))
+                }
+                error => error.into(),
             }
-            error => error.into(),
         })?;
         Ok(record)
     })

@@ -1,5 +1,6 @@
 //! Finds the box of an earlier life of the server again.
 
+use holm_daytona_wire::sandbox::SandboxState;
 use holm_sandbox_linux::cgroup::{BoxGroup, CgroupError};
 use holm_sandbox_linux::{EngineError, Limits, LinuxBox, WIRE_VERSION};
 
@@ -17,6 +18,7 @@ pub(crate) enum Adopted {
 
 /// Attaches to the recorded box, or makes sure that nothing of it is left.
 pub(crate) fn adopt(making: &Making, wanted: Wanted<'_>, running: Option<BoxRecord>) -> Adopted {
+    thaw(making, &wanted.record.id);
     let reason = match running.map(|running| (running, running.process.open())) {
         None => "its box was not started to the end".to_owned(),
         Some((_, None)) => "its box ended while the server was not running".to_owned(),
@@ -58,7 +60,20 @@ fn attach(
         process,
         group,
     )?;
-    making.machine(wanted, inner)
+    let machine = making.machine(wanted, inner)?;
+    if wanted.record.state == SandboxState::Paused {
+        machine.inner().freeze()?;
+    }
+    Ok(machine)
+}
+
+/// Lets a box run that is paused, or that was being copied when the server died: a frozen one neither answers nor dies.
+fn thaw(making: &Making, id: &str) {
+    if let Ok(group) = making.engine.hierarchy().open_existing(id)
+        && let Err(error) = group.thaw()
+    {
+        tracing::debug!(sandbox = id, %error, "a box was not thawed");
+    }
 }
 
 fn group(making: &Making, id: &str) -> Result<BoxGroup, CgroupError> {

@@ -74,7 +74,8 @@ impl Making {
     /// Moves a tree to the trash, which is emptied in the background.
     pub(crate) fn throw_away(&self, path: &Path) {
         let trash = self.config.trash();
-        let doomed = trash.join(holm_sandbox_linux::random_hex());
+        let name = holm_sandbox_linux::random_hex();
+        let doomed = trash.join(&name);
         match fs::rename(path, &doomed) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
@@ -83,8 +84,14 @@ impl Making {
                 return;
             }
         }
-        // Big trees take their time, and nobody waits for them.
-        std::thread::spawn(move || empty_trash(&trash));
+        // Big trees take their time, and nobody waits for them. Each thread has its own.
+        std::thread::spawn(move || {
+            let removed =
+                ConfinedDir::open(&trash).and_then(|folder| folder.remove_tree(Path::new(&name)));
+            if let Err(error) = removed {
+                tracing::warn!(path = %doomed.display(), %error, "the next start removes what stays in the trash");
+            }
+        });
     }
 }
 
@@ -98,16 +105,18 @@ fn descriptor_path(folder: &ConfinedDir) -> PathBuf {
     ))
 }
 
-/// Removes what was thrown away. The trees are hostile: they are removed by descriptors, following no link.
+/// Removes what an earlier life of the server threw away. The trees are hostile: they are removed by descriptors,
+/// following no link.
 pub(crate) fn empty_trash(trash: &Path) {
     let emptied = ConfinedDir::open(trash).and_then(|folder| {
         for entry in folder.list(Path::new("."))? {
-            folder.remove_tree(Path::new(&entry.name))?;
+            if let Err(error) = folder.remove_tree(Path::new(&entry.name)) {
+                tracing::warn!(?entry.name, %error, "something stays in the trash");
+            }
         }
         Ok(())
     });
     if let Err(error) = emptied {
-        // Another thread may have been at the same tree.
-        tracing::debug!(%error, "the trash was not emptied");
+        tracing::warn!(%error, "the trash was not emptied");
     }
 }

@@ -30,6 +30,8 @@ impl Sandboxes {
             let made = tokio::task::spawn_blocking(move || {
                 let mut record = record;
                 let mut running = None;
+                // Its snapshot may be deleted before the record of the sandbox names the layers.
+                let _pinned = blocking.making.pin(record.layers.clone());
                 let wanted = Wanted {
                     record: &record,
                     ids,

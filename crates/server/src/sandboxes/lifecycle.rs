@@ -39,6 +39,8 @@ impl Sandboxes {
                 ids,
                 activity: &starting.activity,
             };
+            // Of a start that failed half-way. No box of this sandbox runs: the gate is ours.
+            remove_groups(&blocking.making, &record.id);
             let mut running = None;
             let machine = make(&blocking.making, wanted, |found| {
                 running = Some(found);
@@ -177,6 +179,7 @@ impl Sandboxes {
             running: None,
             ..record
         };
+        self.departed.remember(gone.clone());
         self.tell(&gone, Some(SandboxState::Destroying));
         Ok(gone)
     }

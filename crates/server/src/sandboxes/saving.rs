@@ -45,7 +45,11 @@ impl Sandboxes {
         })
         .await
         .inspect_err(|_| self.remove_traces(&record.id))?;
-        self.create(NewSandbox { record }).await
+        let id = record.id.clone();
+        // A name that is taken is found out only now, when the copy is there.
+        self.create(NewSandbox { record })
+            .await
+            .inspect_err(|_| self.remove_traces(&id))
     }
 
     /// Saves the files of a sandbox as a snapshot.
@@ -57,6 +61,8 @@ impl Sandboxes {
         let source = sandbox.record();
         let layer = uuid::Uuid::new_v4().to_string();
         let (from, to) = (sandbox.id.clone(), layer.clone());
+        let (making, pin) = (Arc::clone(&self.making), vec![layer.clone()]);
+        let pinned = tokio::task::spawn_blocking(move || making.pin(pin)).await?;
         let report = self
             .while_still(sandbox, move |making| making.copy_to_layer(&from, &to))
             .await?;
@@ -86,7 +92,9 @@ impl Sandboxes {
         };
         let store = Arc::clone(&self.store);
         let stored = tokio::task::spawn_blocking(move || store.put(&record).map(|()| record));
-        Ok(stored.await??)
+        let stored = stored.await??;
+        drop(pinned);
+        Ok(stored)
     }
 
     /// Works on a sandbox's files while none of its processes does.

@@ -5,13 +5,17 @@
 
 mod code_run;
 mod command;
+mod computer_use;
 mod execute;
 mod files;
+mod git;
 mod info;
 mod inside;
 mod interpreter;
+mod lsp;
 mod pty;
 mod session;
+mod system;
 
 use std::sync::Arc;
 
@@ -25,6 +29,8 @@ pub(crate) use inside::Inside;
 /// What the toolbox keeps about a running box, one field per family.
 #[derive(Debug, Default)]
 pub struct ToolboxState {
+    lsp: lsp::Servers,
+    processor: system::ProcessorMeter,
     sessions: session::Sessions,
     terminals: pty::Terminals,
     interpreters: interpreter::Interpreters,
@@ -42,6 +48,7 @@ impl ToolboxState {
         self.sessions.close().await;
         self.terminals.close();
         self.interpreters.close();
+        self.lsp.clear();
     }
 
     /// Processes that only wait for orders, such as the shell of a session: they keep no sandbox awake.
@@ -49,6 +56,7 @@ impl ToolboxState {
         self.sessions.waiting_processes()
             + self.terminals.waiting_processes()
             + self.interpreters.waiting_processes()
+            + self.lsp.waiting()
     }
 }
 
@@ -59,6 +67,10 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(execute::router())
         .merge(code_run::router())
         .merge(files::router())
+        .merge(git::router())
+        .merge(lsp::router())
+        .merge(system::router())
+        .merge(computer_use::router())
         .merge(session::router())
         .merge(pty::router())
         .merge(interpreter::router())

@@ -1,12 +1,18 @@
 //! With real boxes.
 
+mod events;
 mod execute;
 mod files;
+mod git;
 mod inside;
 mod interpreter;
 mod lifecycle;
+mod lsp;
+mod preview;
 mod sessions;
 mod sessions_end;
 mod shell;
 mod sockets;
+mod system;
 mod terminals;
+mod transfers;
