@@ -6,3 +6,4 @@ mod files;
 mod inside;
 mod lifecycle;
 mod preview;
+mod ssh;
