@@ -14,6 +14,7 @@ mod sessions;
 mod sessions_end;
 mod shell;
 mod sockets;
+mod ssh;
 mod system;
 mod terminals;
 mod transfers;
