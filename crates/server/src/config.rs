@@ -54,6 +54,8 @@ pub struct ServerLimits {
     pub output_bytes_max: usize,
     /// How often the clocks of sandboxes are looked at.
     pub tick: Duration,
+    /// What the intervals of sandboxes count, so that tests need not wait for real ones.
+    pub minute: Duration,
     /// How long requests in flight may take after a shutdown was asked for.
     pub drain: Duration,
 }
@@ -71,6 +73,7 @@ impl Default for ServerLimits {
             sessions_max: 256,
             output_bytes_max: 64 * 1024 * 1024,
             tick: Duration::from_secs(10),
+            minute: Duration::from_secs(60),
             drain: Duration::from_secs(20),
         }
     }

@@ -28,6 +28,7 @@ pub mod records;
 mod request;
 pub mod sandboxes;
 mod serve;
+mod snapshots;
 mod state;
 mod tls;
 pub mod toolbox;

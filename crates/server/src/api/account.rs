@@ -6,6 +6,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use holm_daytona_wire::api_key::{ApiKeyListItem, ApiKeyPermission, ApiKeyResponse, CreateApiKey};
 use holm_daytona_wire::config::{DaytonaConfiguration, OidcConfig};
+use holm_daytona_wire::error::ErrorCode;
 use holm_daytona_wire::organization::{Organization, Region};
 
 use super::Body;
@@ -103,6 +104,10 @@ async fn create_key(
         Err(KeyError::NameTaken { name }) => Err(ApiError::conflict(format!(
             "API key with name {name} already exists"
         ))),
+        Err(error @ KeyError::TooManyKeys) => Err(ApiError::new(
+            ErrorCode::Forbidden,
+            format!("{error}: delete some"),
+        )),
         Err(error) => Err(ApiError::internal("the key could not be made", error)),
     }
 }

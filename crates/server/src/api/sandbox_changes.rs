@@ -6,17 +6,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use holm_daytona_wire::sandbox::{
-    CreateSandboxSnapshot, ForkSandbox, ResizeSandbox, Sandbox, SandboxState, UpdateNetworkSettings,
+    CreateSandboxSnapshot, ForkSandbox, ResizeSandbox, Sandbox, UpdateNetworkSettings,
 };
 use serde_json::json;
 
 use super::sandbox_create::{checked_name, resources};
-use super::snapshots::{already_exists, answer_log};
+use super::snapshots::answer_log;
 use super::{Body, Pairs, build_log, show};
 use crate::auth::Caller;
 use crate::error::{ApiError, Result};
-use crate::machines::{limits, outside};
-use crate::records::SnapshotRecord;
+use crate::records::{NetworkSettings, SnapshotRecord};
+use crate::snapshots::already_exists;
 use crate::state::AppState;
 
 pub(super) fn router() -> Router<AppState> {
@@ -61,12 +61,10 @@ async fn save(
         return Err(ApiError::bad_request("a snapshot needs a `name`"));
     }
     let name = checked_name(&request.name)?;
+    // Before the copy, which takes its time; it is checked again when the snapshot is stored.
     for owner in [caller.organization.as_str(), ""] {
-        if state
-            .store
-            .find_by_name::<SnapshotRecord>(owner, &name)?
-            .is_some()
-        {
+        let known: Option<SnapshotRecord> = state.store.find_by_name(owner, &name)?;
+        if known.is_some() {
             return Err(already_exists(&name));
         }
     }
@@ -88,21 +86,7 @@ async fn resize(
         Some(request.memory.unwrap_or(now.memory_gib)),
         Some(request.disk.unwrap_or(now.disk_gib)),
     )?;
-    if let Ok(machine) = sandbox.machine() {
-        machine
-            .blocking(move |machine| machine.inner().update_limits(&limits(wanted)))
-            .await
-            .map_err(|error| {
-                ApiError::conflict(format!(
-                    "Sandbox cannot be resized now, it may use more memory than that: {}",
-                    error.message
-                ))
-            })?;
-    }
-    let record = state
-        .sandboxes
-        .update(&sandbox, |record| record.resources = wanted)
-        .await?;
+    let record = state.sandboxes.resize(&sandbox, wanted).await?;
     Ok(Json(show(&record, &state.public_url(&headers))))
 }
 
@@ -114,18 +98,10 @@ async fn recover(
     Path(id): Path<String>,
 ) -> Result<Json<Sandbox>> {
     let sandbox = state.sandboxes.find(&caller.organization, &id)?;
-    if sandbox.state() != SandboxState::Error {
-        return Err(ApiError::bad_request("Sandbox is not in an error state"));
-    }
-    state
-        .sandboxes
-        .update(&sandbox, |record| record.state = SandboxState::Stopped)
-        .await?;
-    let record = state.sandboxes.start(&sandbox).await?;
+    let record = state.sandboxes.recover(&sandbox).await?;
     Ok(Json(show(&record, &state.public_url(&headers))))
 }
 
-/// Blocking everything clears the lists; so does asking only for not blocking.
 async fn set_network(
     State(state): State<AppState>,
     headers: HeaderMap,
@@ -134,7 +110,16 @@ async fn set_network(
     Body(request): Body<UpdateNetworkSettings>,
 ) -> Result<Json<Sandbox>> {
     let sandbox = state.sandboxes.find(&caller.organization, &id)?;
-    let mut network = sandbox.peek(|record| record.network.clone());
+    let change = |network| changed_network(network, request);
+    let record = state.sandboxes.set_network(&sandbox, change).await?;
+    Ok(Json(show(&record, &state.public_url(&headers))))
+}
+
+/// Blocking everything clears the lists; so does asking only for not blocking.
+fn changed_network(
+    mut network: NetworkSettings,
+    request: UpdateNetworkSettings,
+) -> NetworkSettings {
     let given = |text: String| Some(text).filter(|text| !text.is_empty());
     if let Some(block_all) = request.network_block_all {
         network.block_all = block_all;
@@ -153,16 +138,7 @@ async fn set_network(
             network.domain_allow_list = given(list);
         }
     }
-    let policy =
-        outside::policy(&network).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let record = state
-        .sandboxes
-        .update(&sandbox, |record| record.network = network)
-        .await?;
-    if let Ok(machine) = sandbox.machine() {
-        machine.way_out.set_policy(policy);
-    }
-    Ok(Json(show(&record, &state.public_url(&headers))))
+    network
 }
 
 async fn build_logs_url(

@@ -1,5 +1,6 @@
 //! Finds the box of an earlier life of the server again.
 
+use holm_daytona_wire::sandbox::SandboxState;
 use holm_sandbox_linux::cgroup::{BoxGroup, CgroupError};
 use holm_sandbox_linux::{EngineError, Limits, LinuxBox, WIRE_VERSION};
 
@@ -50,6 +51,8 @@ fn attach(
 ) -> Result<Machine, MakeError> {
     let id = &wanted.record.id;
     let group = group(making, id).map_err(|source| EngineError::Cgroup { source })?;
+    // A frozen init answers nothing: the box was paused, or was being copied when the server died.
+    drop(group.thaw());
     let inner = LinuxBox::attach(
         id,
         making.engine.power(),
@@ -58,7 +61,11 @@ fn attach(
         process,
         group,
     )?;
-    making.machine(wanted, inner)
+    let machine = making.machine(wanted, inner)?;
+    if wanted.record.state == SandboxState::Paused {
+        machine.inner().freeze()?;
+    }
+    Ok(machine)
 }
 
 fn group(making: &Making, id: &str) -> Result<BoxGroup, CgroupError> {

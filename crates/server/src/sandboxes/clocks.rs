@@ -1,7 +1,9 @@
 //! What happens to a sandbox when nobody does anything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::stream::{self, StreamExt};
 use holm_daytona_wire::sandbox::SandboxState;
 
 use super::registry::Sandboxes;
@@ -9,6 +11,13 @@ use super::sandbox::Sandbox;
 use crate::clock::{self, Millis, minutes_after};
 use crate::error::Result;
 use crate::records::SandboxRecord;
+
+/// Sandboxes that are stopped or deleted at the same time.
+const AT_ONCE_MAX: usize = 8;
+/// How long the others wait for one of them.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Activity that a crash may forget.
+const ACTIVITY_LOSS_MAX_MILLIS: Millis = 60_000;
 
 /// What is due for a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +29,9 @@ pub(crate) enum Due {
 }
 
 /// Decides by the record alone; `record.last_activity_at` is when it last did anything.
-pub(crate) fn due(record: &SandboxRecord, now: Millis) -> Option<Due> {
+pub(crate) fn due(record: &SandboxRecord, now: Millis, minute: Duration) -> Option<Due> {
     let intervals = record.intervals;
-    let idle_for = |minutes: i32| now >= minutes_after(record.last_activity_at, i64::from(minutes));
+    let idle_for = |minutes: i32| now >= minutes_after(record.last_activity_at, minutes, minute);
     if record.destroy_at.is_some_and(|at| now >= at) {
         return Some(Due::Delete);
     }
@@ -48,39 +57,69 @@ pub(crate) async fn run(sandboxes: Arc<Sandboxes>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        for sandbox in sandboxes.all() {
-            let Some(what) = due(&sandbox.record(), clock::now()) else {
-                continue;
-            };
-            if let Err(error) = act(&sandboxes, &sandbox, what).await {
-                tracing::warn!(
-                    sandbox = sandbox.id,
-                    ?what,
-                    error = error.message,
-                    "what was due was not done"
-                );
-            }
-        }
+        let minute = sandboxes.making.config.limits.minute;
+        stream::iter(sandboxes.all())
+            .for_each_concurrent(AT_ONCE_MAX, |sandbox| {
+                let sandboxes = Arc::clone(&sandboxes);
+                async move {
+                    // One that takes long goes on by itself and does not keep the others.
+                    let looked = look(&sandboxes, &sandbox, minute);
+                    if tokio::time::timeout(PATIENCE, looked).await.is_err() {
+                        tracing::warn!(sandbox = sandbox.id, "what was due takes long");
+                    }
+                }
+            })
+            .await;
     }
 }
 
-async fn act(sandboxes: &Arc<Sandboxes>, sandbox: &Arc<Sandbox>, what: Due) -> Result<()> {
+async fn look(sandboxes: &Arc<Sandboxes>, sandbox: &Arc<Sandbox>, minute: Duration) {
+    let record = sandbox.record();
+    let done = match due(&record, clock::now(), minute) {
+        Some(what) => act(sandboxes, sandbox, what, minute).await,
+        None => keep_activity(sandboxes, sandbox, &record).await,
+    };
+    if let Err(error) = done {
+        let error = error.message;
+        tracing::warn!(sandbox = sandbox.id, error, "what was due was not done");
+    }
+}
+
+/// A restart shall not forget what was active.
+async fn keep_activity(
+    sandboxes: &Arc<Sandboxes>,
+    sandbox: &Arc<Sandbox>,
+    record: &SandboxRecord,
+) -> Result<()> {
+    let stored = sandbox.peek(|record| record.last_activity_at);
+    if record.last_activity_at.saturating_sub(stored) < ACTIVITY_LOSS_MAX_MILLIS {
+        return Ok(());
+    }
+    let (sandboxes, sandbox) = (Arc::clone(sandboxes), Arc::clone(sandbox));
+    Ok(tokio::task::spawn_blocking(move || sandboxes.write_activity(&sandbox)).await??)
+}
+
+async fn act(
+    sandboxes: &Arc<Sandboxes>,
+    sandbox: &Arc<Sandbox>,
+    what: Due,
+    minute: Duration,
+) -> Result<()> {
     match what {
         Due::Stop | Due::Pause if is_busy(sandbox).await => {
             // A process that runs is activity, whoever started it.
             sandbox.activity.touch();
             return Ok(());
         }
+        // Somebody may have come meanwhile.
+        _ if due(&sandbox.record(), clock::now(), minute) != Some(what) => return Ok(()),
         Due::Stop => sandboxes.stop(sandbox).await,
         Due::Pause => sandboxes.pause(sandbox).await,
         Due::Archive => sandboxes.archive(sandbox).await,
         Due::Delete => sandboxes.delete(sandbox).await,
     }?;
-    tracing::info!(
-        sandbox = sandbox.id,
-        ?what,
-        "a sandbox was idle for long enough"
-    );
+    let sandbox = &sandbox.id;
+    tracing::info!(sandbox, ?what, "a sandbox was idle for long enough");
     Ok(())
 }
 

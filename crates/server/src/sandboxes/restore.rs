@@ -9,7 +9,7 @@ use holm_daytona_wire::sandbox::SandboxState;
 use super::registry::Sandboxes;
 use super::sandbox::Sandbox;
 use crate::error::Result;
-use crate::machines::{Activity, Adopted, Wanted, adopt, empty_trash};
+use crate::machines::{Activity, Adopted, Wanted, adopt};
 use crate::records::SandboxRecord;
 
 /// Loads every sandbox, adopts the boxes that still run, and removes what belongs to nobody.
@@ -55,6 +55,15 @@ async fn restore_one(sandboxes: &Arc<Sandboxes>, record: SandboxRecord) -> Resul
             sandbox.set_machine(Some(machine));
             sandboxes.watch(&sandbox);
             tracing::info!(sandbox = record.id, "a running sandbox was found again");
+            match record.state {
+                SandboxState::Started | SandboxState::Paused | SandboxState::Destroying => {}
+                // It was on its way from one to the other.
+                _ => {
+                    sandboxes
+                        .update(&sandbox, |record| record.state = SandboxState::Started)
+                        .await?;
+                }
+            }
         }
         Adopted::Gone(reason) => {
             tracing::warn!(
@@ -91,5 +100,5 @@ fn remove_unknown(sandboxes: &Sandboxes, known: &HashSet<String>) {
             sandboxes.remove_traces(id);
         }
     }
-    empty_trash(&config.trash());
+    sandboxes.making.empty_trash();
 }
