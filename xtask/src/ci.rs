@@ -7,7 +7,7 @@ use crate::generate::Mode;
 use crate::ordinary_user::run_tests_as_ordinary_user;
 use crate::process::{Outcome, TestRun, cargo, run, run_tests};
 use crate::setup::Purpose;
-use crate::{generate, setup, tidy, workspace};
+use crate::{generate, sdk, setup, tidy, workspace};
 
 /// The closing lines of the test runs, which are said again at the very end.
 #[derive(Debug, Default)]
@@ -74,6 +74,7 @@ fn run_steps(closing_lines: &mut ClosingLines) -> Outcome {
         closing_lines.all = closing_line;
         outcome
     })?;
+    step("official SDKs", sdk::run_all)?;
     step("documentation tests", || {
         run(&mut cargo(&["test", "--doc", "--workspace"]))
     })?;

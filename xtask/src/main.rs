@@ -14,6 +14,7 @@ mod dist;
 mod generate;
 mod ordinary_user;
 mod process;
+mod sdk;
 mod setup;
 mod tidy;
 mod workspace;
@@ -28,6 +29,7 @@ Usage: cargo xtask <COMMAND>
 Commands:
   ci               All checks and tests, in the order of CI
   setup [--bench]  Install what the tests need, and with --bench what the benchmarks compare with
+  sdk              Run the official Daytona SDKs against a server of ours
   tidy             Check the rules of the house that no other tool checks
   gen [--check]    Write the generated pages of docs/reference, or only compare them
   dist             Build the program as it is shipped: one static file
@@ -57,6 +59,7 @@ fn run(words: &[&str]) -> Outcome {
         }
         ["setup"] => setup::run(setup::Purpose::Tests),
         ["setup", "--bench"] => setup::run(setup::Purpose::Benchmarks),
+        ["sdk"] => sdk::run_all(),
         ["tidy"] => tidy::run(),
         ["gen"] => generate::run(generate::Mode::Write),
         ["gen", "--check"] => generate::run(generate::Mode::Check),

@@ -36,6 +36,11 @@ const PACKAGES: &[Package] = &[
     package("docker-registry", "docker-registry", Purpose::Tests),
     package("debootstrap", "debootstrap", Purpose::Tests),
     package("buildah", "buildah", Purpose::Tests),
+    // A language server that the toolbox starts; the SDK's programs and npm.
+    package("python3-pylsp", "pylsp", Purpose::Tests),
+    package("python3-venv", "python3", Purpose::Tests),
+    package("npm", "npm", Purpose::Tests),
+    package("openssh-client", "ssh", Purpose::Tests),
     // The root file system of many machines is not fit for measuring (see `bench`).
     package("xfsprogs", "mkfs.xfs", Purpose::Benchmarks),
     package("crun", "crun", Purpose::Benchmarks),

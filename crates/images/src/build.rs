@@ -17,9 +17,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use holm_sandbox_linux::cgroup::{self, BoxGroup, Hierarchy};
+
 use crate::dockerfile::{Change, Dockerfile};
 use crate::error::{ImagesError, Result};
-use crate::program::{PATH, Program};
+use crate::program::{Bounds, PATH, Program};
 use crate::registry::RegistryOptions;
 use crate::store::{Images, ImportedImage};
 use crate::tree::TreeWriter;
@@ -36,6 +38,8 @@ const BUBBLEWRAP: Program = Program {
 /// Below the ids of boxes; above all ranges that systemd and shadow hand out.
 const HOST_ID_BASE: u32 = 0x6fff_0000;
 const HOST_ID_COUNT: u32 = 65_536;
+/// The control group of all builds; boxes have another.
+const GROUPS: &str = "holm-builds";
 /// Stops a fork bomb in a step.
 const PROCESSES_MAX: u32 = 4096;
 /// What a program with the host's network needs to find and trust others.
@@ -48,11 +52,26 @@ const NETWORK_FILES: [&str; 5] = [
 ];
 
 /// How a Dockerfile is built.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct BuildOptions {
     /// For the images it starts from.
     pub registry: RegistryOptions,
     pub network: BuildNetwork,
+    /// Of all steps together, where the host has control groups.
+    pub memory_bytes_max: u64,
+    /// 1000 is one processor; all of them without it.
+    pub cpu_millis_max: Option<u32>,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        Self {
+            registry: RegistryOptions::default(),
+            network: BuildNetwork::default(),
+            memory_bytes_max: 4 << 30,
+            cpu_millis_max: None,
+        }
+    }
 }
 
 /// What the steps of a build can reach.
@@ -150,6 +169,11 @@ impl Images {
             "--tag=result".to_owned(),
             "/context".to_owned(),
         ];
+        let group = BuildGroup::make(options, watch);
+        let bounds = Bounds {
+            free_bytes_min: self.limits.free_bytes_min,
+            group: group.as_ref().map(|made| &made.group),
+        };
         let push = ["push", "--quiet", "result", "oci:/build/result"].map(str::to_owned);
         for (arguments, network) in [
             (flags.as_slice(), options.network),
@@ -159,7 +183,7 @@ impl Images {
                 .into_iter()
                 .chain(arguments.iter().map(OsString::from))
                 .collect();
-            BUILDAH.run(argv, &work, self.limits.free_bytes_min, watch)?;
+            BUILDAH.run(argv, &work, bounds, watch)?;
         }
         let (config, bytes) = self.unpack_layout(&staging, &work.join("result"), watch)?;
         let source = match bases.first() {
@@ -167,6 +191,68 @@ impl Images {
             None => "Dockerfile".to_owned(),
         };
         self.publish(name, &staging, source, config, bytes)
+    }
+}
+
+/// The control group of one build, removed with all that is in it when it is dropped.
+#[derive(Debug)]
+struct BuildGroup {
+    group: BoxGroup,
+}
+
+impl BuildGroup {
+    /// `None`, and a line in the log, where the host has no control groups for us.
+    fn make(options: &BuildOptions, watch: &Watch<'_>) -> Option<Self> {
+        let limits = cgroup::Limits {
+            memory_bytes: Some(options.memory_bytes_max),
+            cpu_millis: options.cpu_millis_max,
+            pids: Some(PROCESSES_MAX),
+        };
+        let name = format!(
+            "{}-{}",
+            std::process::id(),
+            holm_sandbox_linux::random_hex()
+        );
+        let made = Hierarchy::detect_under(GROUPS).and_then(|groups| {
+            sweep(&groups);
+            groups.create(&name, &limits)
+        });
+        let tell = |what: &dyn std::fmt::Display| {
+            let line = format!("this build is not limited in what it uses: {what}");
+            (watch.progress)(Progress::Line(&line));
+        };
+        match made {
+            Err(error) => {
+                tell(&error);
+                None
+            }
+            Ok(group) => {
+                if let Some(missing) = group.unenforced().first() {
+                    tell(&format!("{missing:?}"));
+                }
+                Some(Self { group })
+            }
+        }
+    }
+}
+
+/// Removes groups of builds whose process died.
+fn sweep(groups: &Hierarchy) {
+    for name in groups.list().unwrap_or_default() {
+        let creator = name.split('-').next().unwrap_or_default();
+        if !Path::new("/proc").join(creator).exists()
+            && let Ok(group) = groups.open_existing(&name)
+        {
+            drop(BuildGroup { group });
+        }
+    }
+}
+
+impl Drop for BuildGroup {
+    fn drop(&mut self) {
+        // An empty group that is left over holds nothing.
+        drop(self.group.kill_all());
+        drop(self.group.remove());
     }
 }
 

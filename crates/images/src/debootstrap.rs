@@ -9,7 +9,7 @@ use holm_sandbox_linux::files::ConfinedDir;
 use crate::config::ImageConfig;
 use crate::error::{ImagesError, Result};
 use crate::oci::from_files;
-use crate::program::Program;
+use crate::program::{Bounds, Program};
 use crate::store::{Images, ImportedImage};
 use crate::watch::Watch;
 
@@ -44,7 +44,11 @@ impl Images {
             .collect();
         argv.push(tree.clone().into());
         argv.extend(mirror.map(OsString::from));
-        DEBOOTSTRAP.run(argv, &staging.work(), self.limits.free_bytes_min, watch)?;
+        let bounds = Bounds {
+            free_bytes_min: self.limits.free_bytes_min,
+            group: None,
+        };
+        DEBOOTSTRAP.run(argv, &staging.work(), bounds, watch)?;
         tidy(&tree)?;
         let bytes = bytes_of(&tree)?;
         let source = format!("debootstrap {suite}");

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -10,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holm_sandbox_linux::Exit;
+use holm_sandbox_linux::cgroup::BoxGroup;
 use holm_sandbox_linux::plain::PlainCommand;
 use holm_sandbox_linux::pump::{Cause, Interruption, Pump};
 
@@ -22,6 +22,16 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 const LINE_BYTES_MAX: usize = 8 * 1024;
 /// Kept for the error when it fails.
 const LAST_LINES: usize = 12;
+
+/// Waits for a line, so that the program is in its control group before it does anything.
+const GATE: [&str; 4] = ["sh", "-c", "read -r _ && exec \"$@\"", "sh"];
+
+/// What a program may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds<'a> {
+    pub(crate) free_bytes_min: u64,
+    pub(crate) group: Option<&'a BoxGroup>,
+}
 
 /// A program, and the Debian package that has it.
 #[derive(Debug, Clone, Copy)]
@@ -55,22 +65,23 @@ impl Program {
         self,
         argv: Vec<OsString>,
         cwd: &Path,
-        free_bytes_min: u64,
+        bounds: Bounds<'_>,
         watch: &Watch<'_>,
     ) -> Result<()> {
         self.check_installed()?;
         let failed = |source: std::io::Error| self.failed(source);
         let (stdout, stdout_inside) = std::io::pipe().map_err(failed)?;
         let (interruptions, mut interrupt) = std::io::pipe().map_err(failed)?;
+        let (stdin_inside, mut gate) = std::io::pipe().map_err(failed)?;
         let streams: [OwnedFd; 3] = [
-            File::open("/dev/null").map_err(failed)?.into(),
+            stdin_inside.into(),
             stdout_inside.try_clone().map_err(failed)?.into(),
             stdout_inside.into(),
         ];
         // Both streams are one, so that lines stay in order; the pump wants two.
         let (stderr, _) = std::io::pipe().map_err(failed)?;
         let command = PlainCommand {
-            argv,
+            argv: GATE.map(OsString::from).into_iter().chain(argv).collect(),
             env: [("PATH", PATH), ("LC_ALL", "C.UTF-8"), ("HOME", "/root")]
                 .map(|(key, value)| (key.into(), value.into()))
                 .into(),
@@ -78,6 +89,11 @@ impl Program {
             user: None,
         };
         let process = command.start(streams).map_err(|error| self.failed(error))?;
+        if let (Some(group), Some(pid)) = (bounds.group, process.pid()) {
+            group.attach(pid).map_err(|error| self.failed(error))?;
+        }
+        gate.write_all(b"\n").map_err(failed)?;
+        drop(gate);
         let pump = Pump {
             stdout: stdout.into(),
             stderr: stderr.into(),
@@ -90,7 +106,7 @@ impl Program {
         let ended = std::thread::scope(|scope| {
             let guard = scope.spawn(|| {
                 while !is_done.load(Ordering::Acquire) {
-                    if let Err(error) = check(cwd, free_bytes_min, watch) {
+                    if let Err(error) = check(cwd, bounds.free_bytes_min, watch) {
                         if let Ok(mut stopped) = stopped.lock() {
                             *stopped = Some(error);
                         }
@@ -206,7 +222,11 @@ mod tests {
             progress: &progress,
         };
         let argv = ["sh", "-c", script].map(OsString::from).into();
-        let outcome = SHELL.run(argv, Path::new("/"), 0, &watch);
+        let bounds = Bounds {
+            free_bytes_min: 0,
+            group: None,
+        };
+        let outcome = SHELL.run(argv, Path::new("/"), bounds, &watch);
         (outcome, told.into_inner().unwrap())
     }
 

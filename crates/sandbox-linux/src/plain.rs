@@ -122,6 +122,13 @@ impl PlainCommand {
     }
 }
 
+impl PlainProcess {
+    /// Its number on the host, for as long as its exit was not taken.
+    pub fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.pid)
+    }
+}
+
 impl Running for PlainProcess {
     fn exit_descriptor(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()

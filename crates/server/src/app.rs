@@ -3,13 +3,14 @@
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
+use socketioxide::layer::SocketIoLayer;
 
 use crate::error::{ApiError, Plane, render};
 use crate::state::AppState;
 use crate::{api, request, toolbox};
 
 /// The whole server as a service.
-pub(crate) fn app(state: AppState) -> Router {
+pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
     let json_bytes_max = state.config.limits.json_bytes_max;
     let unknown = |request: Request| async move {
         ApiError::not_found(format!(
@@ -42,6 +43,7 @@ pub(crate) fn app(state: AppState) -> Router {
             })),
         )
         .layer(DefaultBodyLimit::max(json_bytes_max))
+        .layer(events)
         .layer(from_fn_with_state(state.clone(), request::watch))
         .with_state(state)
 }

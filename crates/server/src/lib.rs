@@ -21,6 +21,7 @@ mod builtin;
 mod clock;
 mod config;
 mod error;
+mod events;
 pub mod keys;
 pub mod machines;
 mod metrics;

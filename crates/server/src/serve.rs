@@ -17,6 +17,7 @@ use crate::builds::Builds;
 use crate::builtin;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
+use crate::events;
 use crate::machines::Making;
 use crate::metrics::Metrics;
 use crate::sandboxes::{self, Sandboxes};
@@ -108,7 +109,7 @@ impl Server {
         sandboxes.making.collect_volumes()?;
         sandboxes.wait_for_builds(&builds);
         let metrics = Metrics::new();
-        let aside = vec![
+        let mut aside = vec![
             tokio::spawn(sandboxes::run_clocks(Arc::clone(&sandboxes))),
             tokio::spawn(Arc::clone(&metrics).count(sandboxes.changes())),
         ];
@@ -120,9 +121,12 @@ impl Server {
             builds,
             metrics: Arc::clone(&metrics),
         });
+        let (events, io) = events::layer(&state);
+        let changes = state.sandboxes.changes();
+        aside.push(tokio::spawn(events::run(state.clone(), io, changes)));
         let serving = Serving {
             limits: state.config.limits,
-            app: app(state),
+            app: app(state, events),
             tls,
             metrics,
         };

@@ -60,7 +60,7 @@ async def stop_keeps_files_and_start_brings_them_back(daytona):
         await do(sandbox.stop())
         same(sandbox.state.value, "stopped")
         error = await raises(DaytonaBadRequestError, lambda: sandbox.process.exec("true"))
-        contains(str(error), "not running")
+        contains(str(error), "Is the Sandbox started?")
         await do(sandbox.start())
         same(sandbox.state.value, "started")
         same((await do(sandbox.process.exec("cat kept.txt"))).result.strip(), "kept")

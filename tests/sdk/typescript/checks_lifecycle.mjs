@@ -43,7 +43,7 @@ export async function stop_keeps_files_and_start_brings_them_back(daytona) {
     await sandbox.stop()
     same(sandbox.state, 'stopped')
     const error = await raises(DaytonaBadRequestError, () => sandbox.process.executeCommand('true'))
-    contains(error.message, 'not running')
+    contains(error.message, 'Is the Sandbox started?')
     await sandbox.start()
     same(sandbox.state, 'started')
     same(await output(sandbox, 'cat kept.txt'), 'kept')

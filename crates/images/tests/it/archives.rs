@@ -279,3 +279,35 @@ fn a_disk_that_is_nearly_full_is_left_alone() {
     assert!(chain(&error).contains("make room"), "{error}");
     place.assert_nothing_left();
 }
+
+#[test]
+fn a_disk_that_fills_up_is_told_and_left_as_it_was() {
+    let Some(place) = place() else { return };
+    let small = place.folder.path().join("small");
+    fs::create_dir(&small).unwrap();
+    let options = Some(c"size=8m");
+    let flags = rustix::mount::MountFlags::empty();
+    if let Err(errno) = rustix::mount::mount("tmpfs", &small, "tmpfs", flags, options) {
+        println!("skipped: tmpfs cannot be mounted here ({errno})");
+        return;
+    }
+    let images = Images::open(&small.join("images"))
+        .unwrap()
+        .with_limits(Limits {
+            free_bytes_min: 0,
+            ..Limits::default()
+        });
+    let free = || rustix::fs::statvfs(&small).unwrap().f_bfree;
+    let before = free();
+    let large = Item {
+        content: vec![1; 16 << 20],
+        ..Item::file("large", "")
+    };
+    let path = place.file("in.tar", &Archive::of([large]).bytes());
+    let outcome = watched(|watch| images.from_tar("image", &path, watch));
+    let (after, names) = (free(), images.list().unwrap());
+    rustix::mount::unmount(&small, rustix::mount::UnmountFlags::DETACH).unwrap();
+    let error = outcome.unwrap_err();
+    assert!(matches!(error, ImagesError::DiskFull { .. }), "{error}");
+    assert_eq!((after, names.len()), (before, 0));
+}

@@ -7,7 +7,9 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use holm_images::{BuildOptions, Cancel, ImagesError, ImportedImage, Progress, Watch};
+use holm_images::{
+    BuildNetwork, BuildOptions, Cancel, ImagesError, ImportedImage, Progress, Watch,
+};
 use holm_testkit::Fingerprint;
 
 use crate::fake_registry::FakeRegistry;
@@ -201,6 +203,37 @@ fn a_step_is_alone_and_has_no_power_on_the_host() {
 }
 
 #[test]
+fn steps_have_the_hosts_network_when_asked_for() {
+    let Some(place) = place() else { return };
+    if !have_builder() {
+        return;
+    }
+    let registry = base(&place, shell_image());
+    let text = format!(
+        "FROM {}/base:1\nUSER 0\nRUN cat /proc/net/route > /route\n",
+        registry.address
+    );
+    let options = BuildOptions {
+        network: BuildNetwork::Host,
+        ..BuildOptions::default()
+    };
+    let image = watched(|watch| place.images.build("image", &text, None, &options, watch)).unwrap();
+    // Names of interfaces and destinations; counters in the same table move on.
+    let names = |path: &std::path::Path| -> Vec<String> {
+        let text = fs::read_to_string(path).unwrap();
+        let words = |line: &str| {
+            line.split_whitespace()
+                .take(2)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        text.lines().map(words).collect()
+    };
+    let host = std::path::Path::new("/proc/net/route");
+    assert_eq!(names(&image.layers[0].join("route")), names(host));
+}
+
+#[test]
 fn a_build_ends_with_everything_it_started() {
     let Some(place) = place() else { return };
     if !have_builder() {
@@ -233,4 +266,48 @@ fn a_build_ends_with_everything_it_started() {
         let command = fs::read(entry.unwrap().path().join("cmdline")).unwrap_or_default();
         assert!(!String::from_utf8_lossy(&command).contains("sleep\u{0}54321"));
     }
+}
+
+#[test]
+fn a_step_that_eats_memory_is_ended() {
+    let Some(place) = place() else { return };
+    if !have_builder() {
+        return;
+    }
+    let registry = base(&place, shell_image());
+    // Two gibibytes, and then it would succeed.
+    let text = format!(
+        "FROM {}/base:1\nUSER 0\nRUN x=a; for i in 1 2 3 4 5 6 7 8; do x=$x$x$x$x$x$x$x$x; \
+         x=$x$x; done; echo survived\n",
+        registry.address
+    );
+    let told = Mutex::new(Vec::new());
+    let progress = |progress: Progress<'_>| {
+        if let Progress::Line(line) = progress {
+            told.lock().unwrap().push(line.to_owned());
+        }
+    };
+    let options = BuildOptions {
+        memory_bytes_max: 256 << 20,
+        ..BuildOptions::default()
+    };
+    let outcome = watched(|watch| {
+        let watch = Watch {
+            progress: &progress,
+            ..*watch
+        };
+        place.images.build("image", &text, None, &options, &watch)
+    });
+    let log = told.into_inner().unwrap();
+    if log.iter().any(|line| line.contains("not limited")) {
+        println!("skipped: this host does not limit memory");
+        return;
+    }
+    assert!(!log.contains(&"survived".to_owned()), "{log:?}");
+    let error = outcome.unwrap_err();
+    assert!(
+        matches!(error, ImagesError::ProgramFailed { .. }),
+        "{error}"
+    );
+    place.assert_nothing_left();
 }

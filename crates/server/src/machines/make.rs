@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use holm_egress::{proxy_environment, trust_environment};
 use holm_images::{Images, ImagesError};
-use holm_sandbox_linux::files::{ConfinedDir, FilesError, Permissions, Resolve, WriteOptions};
+use holm_sandbox_linux::files::{ConfinedDir, FilesError, Resolve};
 use holm_sandbox_linux::{
-    Base, BaseOptions, BoxSpec, Durability, Engine, EngineError, HostBase, IdRange, ImageOptions,
-    Lifetime, Limits, LinuxBox, Network, Owner, Power, ProcessIdentity, Profile, WIRE_VERSION,
+    Access, Base, BaseOptions, BoxSpec, Durability, Engine, EngineError, HostBase, IdRange,
+    ImageOptions, Lifetime, Limits, LinuxBox, MountSpec, Network, Owner, Owners, Power,
+    ProcessIdentity, Profile, WIRE_VERSION,
 };
 use holm_store::{Store, StoreError};
 
@@ -177,7 +178,6 @@ impl Making {
         let base = self.base(wanted.ids, &record.foundation)?;
         let inner = inner.with_users(base.command_users());
         let all = ConfinedDir::new(inner.root()?)?.resolving(Resolve::InRoot);
-        self.write_bundle(wanted.ids, &all)?;
         let account = match &record.foundation {
             Foundation::Host => Account::of_host_base(),
             Foundation::Image { .. } => {
@@ -244,25 +244,6 @@ impl Making {
         })
     }
 
-    /// What programs in the box shall trust, where its users cannot change it.
-    fn write_bundle(&self, ids: IdRange, all: &ConfinedDir) -> Result<(), MakeError> {
-        let root = self.engine.power().box_root(ids);
-        let all = match self.engine.power() {
-            Power::Root => all.try_clone()?.owned_by(root.uid, root.gid),
-            Power::User { .. } => all.try_clone()?,
-        };
-        let options = WriteOptions {
-            permissions: Permissions::Exactly(0o644),
-            ..WriteOptions::default()
-        };
-        all.write_atomic(
-            Path::new(BUNDLE_PLACE),
-            self.outside.bundle.as_bytes(),
-            options,
-        )?;
-        Ok(())
-    }
-
     /// The secrets of a sandbox by the variables that stand for them.
     pub(crate) fn secrets(
         &self,
@@ -290,6 +271,13 @@ pub(crate) fn make(
     let socket = directory.join("control");
     remove_if_there(&socket)?;
     let volumes = making.volume_mounts(record, wanted.ids)?;
+    let mut mounts = volumes.mounts.clone();
+    mounts.push(MountSpec::Bind {
+        source: making.outside.bundle.clone(),
+        place: BUNDLE_PLACE.into(),
+        access: Access::ReadOnly,
+        owners: Owners::AsOnHost,
+    });
     let spec = BoxSpec {
         id: record.id.clone(),
         directory: directory.clone(),
@@ -299,7 +287,7 @@ pub(crate) fn make(
             .iter()
             .map(|layer| making.config.layers().join(layer))
             .collect(),
-        mounts: volumes.mounts.clone(),
+        mounts,
         profile: match record.foundation {
             Foundation::Host => Profile::Strict,
             Foundation::Image { .. } => Profile::Image,

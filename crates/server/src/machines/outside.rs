@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use holm_egress::{
@@ -27,7 +27,8 @@ pub(crate) const BUNDLE_PLACE: &str = "/run/holm/ca-certificates.pem";
 #[derive(Debug)]
 pub(crate) struct Outside {
     gateway: Gateway,
-    pub(crate) bundle: String,
+    /// The bundle on the host, which is shown in every box.
+    pub(crate) bundle: PathBuf,
 }
 
 /// The way out of one box. Dropping it closes every connection.
@@ -61,7 +62,15 @@ impl Outside {
             tracing::warn!(%error, "this host has no certificate roots: boxes cannot use secrets over TLS");
             Roots::none()
         });
-        let bundle = bundle_pem(&roots, &authority);
+        let bundle = data.join("ca-certificates.pem");
+        fs::write(&bundle, bundle_pem(&roots, &authority))
+            // Boxes read it, whatever the umask says.
+            .and_then(|()| fs::set_permissions(&bundle, fs::Permissions::from_mode(0o644)))
+            .map_err(|source| ServeError::Folder {
+                doing: "write",
+                path: bundle.clone(),
+                source,
+            })?;
         let gateway = Gateway::new(Settings {
             rules: Rules::new(vec![own]),
             resolver: Arc::new(SystemResolver),

@@ -5,10 +5,13 @@
 
 mod code_run;
 mod command;
+mod computer_use;
 mod execute;
 mod files;
+mod git;
 mod info;
 mod inside;
+mod system;
 
 use std::sync::Arc;
 
@@ -21,7 +24,9 @@ pub(crate) use inside::Inside;
 
 /// What the toolbox keeps about a running box, one field per family.
 #[derive(Debug, Default)]
-pub struct ToolboxState {}
+pub struct ToolboxState {
+    processor: system::ProcessorMeter,
+}
 
 impl ToolboxState {
     /// Finds again what was running before the server was started anew.
@@ -43,4 +48,7 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(execute::router())
         .merge(code_run::router())
         .merge(files::router())
+        .merge(git::router())
+        .merge(system::router())
+        .merge(computer_use::router())
 }

@@ -65,21 +65,30 @@ pub(super) fn failure(place: &Place, error: FilesError) -> ApiError {
             ErrorCode::BadRequest,
             format!("the content for `{given}` did not arrive"),
         ),
-        FilesError::Io { source, .. } => match source.kind() {
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => (
-                ErrorCode::FileAccessDenied,
-                format!("`{given}`: permission denied"),
-            ),
-            ErrorKind::InvalidFilename => (
-                ErrorCode::InvalidFilePath,
-                format!("the path `{given}` has a name that is too long"),
-            ),
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => (
-                ErrorCode::FileReadFailed,
-                format!("there is no space left for `{given}`"),
-            ),
-            _ => (ErrorCode::FileReadFailed, chain(&error)),
-        },
+        FilesError::Io { source, .. } => {
+            let kind = source.kind();
+            if matches!(
+                kind,
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+            ) {
+                (
+                    ErrorCode::FileAccessDenied,
+                    format!("`{given}`: permission denied"),
+                )
+            } else if kind == ErrorKind::InvalidFilename {
+                (
+                    ErrorCode::InvalidFilePath,
+                    format!("the path `{given}` has a name that is too long"),
+                )
+            } else if matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+                (
+                    ErrorCode::FileReadFailed,
+                    format!("there is no space left for `{given}`"),
+                )
+            } else {
+                (ErrorCode::FileReadFailed, chain(&error))
+            }
+        }
         FilesError::TwoIdentities { .. } | FilesError::KernelTooOld => {
             (ErrorCode::FileReadFailed, chain(&error))
         }

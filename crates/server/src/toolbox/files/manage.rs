@@ -133,8 +133,27 @@ async fn copy_over(machine: &Arc<Machine>, from: Place, to: Place) -> Result<()>
         exit_code, stderr, ..
     } = collect(machine, Wanted::new(argv)).await?;
     if exit_code != 0 {
+        // `mv` removes the source last, and leaves its copy when that fails.
+        let left = to.path.clone();
+        let removed = machine.blocking(move |machine| {
+            let removed = machine.files().and_then(|files| files.remove_tree(&left));
+            Ok::<_, ApiError>(removed.is_ok())
+        });
+        removed.await?;
         let said = String::from_utf8_lossy(&stderr).into_owned();
-        return Err(ApiError::new(ErrorCode::FileReadFailed, said.trim()));
+        let is_denied = [
+            "Permission denied",
+            "not permitted",
+            "Read-only file system",
+        ]
+        .iter()
+        .any(|reason| said.contains(reason));
+        let code = if is_denied {
+            ErrorCode::FileAccessDenied
+        } else {
+            ErrorCode::FileReadFailed
+        };
+        return Err(ApiError::new(code, said.trim()));
     }
     // Somebody was faster, and `mv` left both alone.
     if exists(&from).await? {
