@@ -5,28 +5,23 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use socketioxide::layer::SocketIoLayer;
 
-use crate::error::{ApiError, Plane, render};
+use crate::error::{Plane, render};
 use crate::state::AppState;
-use crate::{api, request, toolbox};
+use crate::{api, missing, request, toolbox};
 
 /// The whole server as a service.
 pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
     let json_bytes_max = state.config.limits.json_bytes_max;
-    let unknown = |request: Request| async move {
-        ApiError::not_found(format!(
-            "Cannot {} {}",
-            request.method(),
-            request.uri().path()
-        ))
-    };
     let control = api::router()
-        .fallback(unknown)
+        .fallback(missing::of_control)
+        .method_not_allowed_fallback(missing::method_of_control)
         .layer(from_fn(|request: Request, next: Next| {
             render(Plane::Control, request, next)
         }));
     let inside = || {
         toolbox::router()
-            .fallback(unknown)
+            .fallback(missing::of_toolbox)
+            .method_not_allowed_fallback(missing::method_of_toolbox)
             .layer(from_fn(|request: Request, next: Next| {
                 render(Plane::Toolbox, request, next)
             }))

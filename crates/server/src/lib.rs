@@ -25,6 +25,7 @@ mod events;
 pub mod keys;
 pub mod machines;
 mod metrics;
+mod missing;
 pub mod records;
 mod request;
 pub mod sandboxes;

@@ -2,7 +2,7 @@
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::routing::get;
+use axum::routing::{any, get};
 use axum::{Json, Router};
 use holm_daytona_wire::api_key::{ApiKeyListItem, ApiKeyPermission, ApiKeyResponse, CreateApiKey};
 use holm_daytona_wire::config::{DaytonaConfiguration, OidcConfig};
@@ -15,6 +15,7 @@ use crate::auth::Caller;
 use crate::clock::rfc3339;
 use crate::error::{ApiError, Result};
 use crate::keys::{self, KeyError, KeyText};
+use crate::missing;
 use crate::records::{ApiKeyRecord, OrganizationRecord};
 use crate::state::{AppState, Shared};
 
@@ -24,6 +25,8 @@ pub(super) fn router() -> Router<AppState> {
         .route("/api-keys/current", get(current_key))
         .route("/api-keys/{name}", get(show_key).delete(delete_key))
         .route("/organizations", get(organizations))
+        // Not the organisation of that name.
+        .route("/organizations/invitations", any(missing::of_control))
         .route("/organizations/{organization}", get(organization))
         .route("/config", get(config))
         .route("/regions", get(regions))

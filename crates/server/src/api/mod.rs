@@ -10,7 +10,11 @@ pub(crate) mod metrics;
 pub(crate) mod query;
 mod sandbox_changes;
 mod sandbox_create;
+#[cfg(test)]
+mod sandbox_create_tests;
 mod sandbox_list;
+#[cfg(test)]
+mod sandbox_list_tests;
 mod sandbox_show;
 mod sandboxes;
 mod secrets;

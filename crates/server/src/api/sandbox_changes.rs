@@ -167,3 +167,62 @@ async fn build_logs(
     let build = build.ok_or_else(|| ApiError::not_found("Sandbox was not built from an image"))?;
     Ok(answer_log(build_log::stream(&state, &build, &query)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether all is blocked, the addresses and the domains.
+    type Settings = (bool, Option<&'static str>, Option<&'static str>);
+
+    #[test]
+    fn network_settings_change_by_daytonas_rules() {
+        let open = (false, Some("10.0.0.0/8"), Some("a.b"));
+        let cases: [(Settings, serde_json::Value, Settings); 9] = [
+            (open, json!({}), open),
+            // Blocking clears the lists, and wins over lists that come with it.
+            (open, json!({ "networkBlockAll": true }), (true, None, None)),
+            (
+                open,
+                json!({ "networkBlockAll": true, "networkAllowList": "1.0.0.0/8" }),
+                (true, None, None),
+            ),
+            // So does asking only for not blocking.
+            (open, json!({ "networkBlockAll": false }), (false, None, None)),
+            (
+                open,
+                json!({ "networkBlockAll": false, "networkAllowList": "1.0.0.0/8" }),
+                (false, Some("1.0.0.0/8"), Some("a.b")),
+            ),
+            // An empty text clears one list.
+            (open, json!({ "networkAllowList": "" }), (false, None, Some("a.b"))),
+            (open, json!({ "domainAllowList": "" }), (false, Some("10.0.0.0/8"), None)),
+            // What is blocked stays blocked until somebody says otherwise.
+            (
+                (true, None, None),
+                json!({ "networkAllowList": "1.0.0.0/8" }),
+                (true, None, None),
+            ),
+            (
+                (true, None, None),
+                json!({ "networkBlockAll": false, "domainAllowList": "c.d" }),
+                (false, None, Some("c.d")),
+            ),
+        ];
+        for ((block_all, addresses, domains), request, expected) in cases {
+            let before = NetworkSettings {
+                block_all,
+                allow_list: addresses.map(str::to_owned),
+                domain_allow_list: domains.map(str::to_owned),
+            };
+            let shown = format!("{before:?} {request}");
+            let after = changed_network(before, serde_json::from_value(request).unwrap());
+            let found = (
+                after.block_all,
+                after.allow_list.as_deref(),
+                after.domain_allow_list.as_deref(),
+            );
+            assert_eq!(found, expected, "{shown}");
+        }
+    }
+}

@@ -117,6 +117,12 @@ fn refuse_what_we_do_not_have(request: &CreateSandbox) -> Result<()> {
             "a sandbox has at most {SECRETS_MAX} secrets"
         )));
     }
+    let proxy = request.outbound_proxy_url.as_deref();
+    if proxy.is_some_and(|proxy| !proxy.is_empty()) {
+        return Err(ApiError::not_implemented(
+            "outbound proxies are not available on this server: use `networkAllowList` and `domainAllowList`",
+        ));
+    }
     if request.linked_sandbox.is_some() {
         return Err(ApiError::not_implemented(
             "linked sandboxes are not available on this server: share a volume instead",

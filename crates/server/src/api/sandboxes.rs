@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{any, get, post, put};
 use axum::{Json, Router};
 use holm_daytona_wire::sandbox::{
     CreateSandbox, PaginatedSandboxes, Sandbox, SandboxLabels, SandboxState,
@@ -22,6 +22,7 @@ use crate::clock;
 use crate::error::{ApiError, Result};
 use crate::keys::{self, random_token};
 use crate::machines::outside;
+use crate::missing;
 use crate::records::{SandboxRecord, SnapshotRecord};
 use crate::sandboxes::NewSandbox;
 use crate::snapshots::{Wanted, find_or_add_build};
@@ -32,6 +33,8 @@ pub(super) fn router() -> Router<AppState> {
         .route("/sandbox", post(create).get(list))
         // SDKs before 0.190 list here.
         .route("/sandbox/paginated", get(list_pages))
+        // Not the sandbox of that name.
+        .route("/sandbox/for-runner", any(missing::of_control))
         .route("/sandbox/{sandbox}", get(show_one).delete(delete))
         .route("/sandbox/{sandbox}/start", post(start))
         .route("/sandbox/{sandbox}/stop", post(stop))

@@ -134,3 +134,114 @@ async fn is_busy(sandbox: &Arc<Sandbox>) -> bool {
         .await;
     running.is_ok_and(|running| running > waiting)
 }
+
+#[cfg(test)]
+mod tests {
+    use holm_daytona_wire::Hidden;
+
+    use super::*;
+    use crate::records::{Foundation, Intervals, NetworkSettings, Resources};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+    /// When the sandbox was last active.
+    const LAST: Millis = 1_000_000;
+
+    fn record(state: SandboxState, [stop, pause, archive, delete]: [i32; 4]) -> SandboxRecord {
+        SandboxRecord {
+            id: "id".into(),
+            organization: "team".into(),
+            name: "name".into(),
+            user: "daytona".into(),
+            env: [].into(),
+            labels: [].into(),
+            public: false,
+            network: NetworkSettings::default(),
+            target: "local".into(),
+            resources: Resources {
+                cpu: 1,
+                memory_gib: 1,
+                disk_gib: 3,
+            },
+            snapshot: None,
+            foundation: Foundation::Host,
+            layers: Vec::new(),
+            state,
+            error_reason: None,
+            intervals: Intervals {
+                stop,
+                pause,
+                archive,
+                delete,
+            },
+            destroy_at: None,
+            volumes: Vec::new(),
+            secrets: [].into(),
+            created_at: 0,
+            updated_at: 0,
+            last_activity_at: LAST,
+            auth_token: Hidden::default(),
+            signing_key: Hidden::default(),
+            linked_sandbox: None,
+            dockerfile: None,
+            build: None,
+            running: None,
+        }
+    }
+
+    #[test]
+    fn each_state_has_its_clocks() {
+        use SandboxState::{
+            Archived, BuildFailed, Destroying, Error, Paused, PendingBuild, Started, Stopped,
+        };
+        // State; minutes until stop, pause, archive and delete; minutes without activity; what is due.
+        let cases = [
+            (Started, [15, 0, 30, -1], 14, None),
+            (Started, [15, 0, 30, -1], 15, Some(Due::Stop)),
+            (Started, [0, 0, 30, 0], 1_000, None),
+            (Started, [0, 5, 30, -1], 5, Some(Due::Pause)),
+            (Started, [15, 5, 30, -1], 20, Some(Due::Stop)),
+            // Ephemeral: it is stopped, which deletes it.
+            (Started, [15, 0, 30, 0], 15, Some(Due::Stop)),
+            (Started, [15, 0, 30, 0], 14, None),
+            (Paused, [15, 5, 30, -1], 14, None),
+            (Paused, [15, 5, 30, -1], 15, Some(Due::Stop)),
+            (Paused, [0, 5, 30, -1], 1_000, None),
+            (Stopped, [15, 0, 30, -1], 29, None),
+            (Stopped, [15, 0, 30, -1], 30, Some(Due::Archive)),
+            (Stopped, [15, 0, 30, 60], 59, Some(Due::Archive)),
+            (Stopped, [15, 0, 30, 60], 60, Some(Due::Delete)),
+            (Stopped, [15, 0, 30, 0], 0, Some(Due::Delete)),
+            (Archived, [15, 0, 30, 60], 59, None),
+            (Archived, [15, 0, 30, 60], 60, Some(Due::Delete)),
+            (Archived, [15, 0, 30, -1], 100_000, None),
+            (Error, [15, 0, 30, 60], 1_000, None),
+            (BuildFailed, [15, 0, 30, 60], 1_000, None),
+            (PendingBuild, [15, 0, 30, 60], 1_000, None),
+            (Destroying, [15, 0, 30, 60], 1_000, None),
+        ];
+        for (state, intervals, minutes, expected) in cases {
+            let record = record(state, intervals);
+            let now = minutes_after(LAST, minutes, MINUTE);
+            let shown = format!("{} {intervals:?} after {minutes}", record.state);
+            assert_eq!(due(&record, now, MINUTE), expected, "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_time_to_live_ends_whatever_goes_on() {
+        let states = [SandboxState::Started, SandboxState::Stopped, SandboxState::Error];
+        for state in states {
+            let mut record = record(state, [0, 0, 100, -1]);
+            record.destroy_at = Some(LAST + 10);
+            assert_eq!(due(&record, LAST + 9, MINUTE), None);
+            assert_eq!(due(&record, LAST + 10, MINUTE), Some(Due::Delete));
+        }
+    }
+
+    #[test]
+    fn a_minute_is_as_long_as_the_settings_say() {
+        let record = record(SandboxState::Started, [15, 0, 30, -1]);
+        assert_eq!(due(&record, LAST + 15, Duration::from_millis(1)), Some(Due::Stop));
+        assert_eq!(due(&record, i64::MAX, Duration::MAX), Some(Due::Stop));
+    }
+}

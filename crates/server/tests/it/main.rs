@@ -1,5 +1,6 @@
 //! The server as its clients see it.
 
 mod kernel;
+mod routes;
 mod serving;
 mod support;
