@@ -3,32 +3,25 @@
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::Response;
 use socketioxide::layer::SocketIoLayer;
 
-use crate::error::{ApiError, Plane, render};
+use crate::error::{Plane, render};
 use crate::state::AppState;
-use crate::{api, preview, request, toolbox};
+use crate::{api, missing, preview, request, toolbox};
 
 /// The whole server as a service.
 pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
     let json_bytes_max = state.config.limits.json_bytes_max;
-    let unknown = |request: Request| async move {
-        ApiError::not_found(format!(
-            "Cannot {} {}",
-            request.method(),
-            request.uri().path()
-        ))
-    };
     let control = api::router()
-        .fallback(unknown)
-        .layer(from_fn(finish))
+        .fallback(missing::of_control)
+        .method_not_allowed_fallback(missing::method_of_control)
         .layer(from_fn(|request: Request, next: Next| {
             render(Plane::Control, request, next)
         }));
     let inside = || {
         toolbox::router()
-            .fallback(unknown)
+            .fallback(missing::of_toolbox)
+            .method_not_allowed_fallback(missing::method_of_toolbox)
             .layer(from_fn(|request: Request, next: Next| {
                 render(Plane::Toolbox, request, next)
             }))
@@ -49,9 +42,4 @@ pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
         .layer(from_fn_with_state(state.clone(), preview::intercept))
         .layer(from_fn_with_state(state.clone(), request::watch))
         .with_state(state)
-}
-
-/// Handles a request to its end, also when its client has hung up: a change that was begun is not left half done.
-async fn finish(request: Request, next: Next) -> Result<Response, ApiError> {
-    Ok(tokio::spawn(next.run(request)).await?)
 }

@@ -8,11 +8,11 @@
 //! **Invariant:** a snapshot is `active` in the store only after its image has its name on the disk. A server that is
 //! killed meanwhile begins the build again at its next start.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use holm_daytona_wire::snapshot::SnapshotState;
@@ -25,10 +25,14 @@ use tokio::sync::watch;
 use crate::clock;
 use crate::error::chain;
 use crate::machines::Making;
-use crate::records::{Foundation, SandboxRecord, SnapshotRecord};
+use crate::records::{Foundation, SnapshotRecord};
 
 /// A pull or a build that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
+/// Pulls and builds that go on at the same time.
+const BUILDS_AT_ONCE_MAX: usize = 4;
+/// How often a build that waits for its turn looks whether it is still wanted.
+const CANCEL_PAUSE: Duration = Duration::from_millis(200);
 const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Whether a build goes on.
@@ -36,6 +40,13 @@ const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub(crate) enum Stage {
     Running,
     Done,
+}
+
+/// Whether a snapshot still exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    Here,
+    Gone,
 }
 
 #[derive(Debug)]
@@ -50,6 +61,38 @@ pub(crate) struct Builds {
     store: Arc<Store>,
     making: Arc<Making>,
     running: Mutex<HashMap<String, Build>>,
+    turns: Turns,
+}
+
+/// Lets a few builds go on at once; the others wait.
+#[derive(Debug, Default)]
+struct Turns {
+    taken: Mutex<usize>,
+    given_back: Condvar,
+}
+
+#[derive(Debug)]
+struct Turn<'a>(&'a Turns);
+
+impl Turns {
+    /// Waits for a turn; one that is cancelled meanwhile goes ahead, and ends by that.
+    fn wait(&self, cancel: &Cancel) -> Turn<'_> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *taken >= BUILDS_AT_ONCE_MAX && !cancel.is_cancelled() {
+            let waited = self.given_back.wait_timeout(taken, CANCEL_PAUSE);
+            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *taken += 1;
+        Turn(self)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        *taken -= 1;
+        self.0.given_back.notify_one();
+    }
 }
 
 impl Builds {
@@ -58,6 +101,7 @@ impl Builds {
             store,
             making,
             running: Mutex::default(),
+            turns: Turns::default(),
         })
     }
 
@@ -116,7 +160,15 @@ impl Builds {
                     "the end of a build was not written down"
                 );
             }
-            builds.running(|running| running.remove(&id));
+            builds.running(|running| {
+                // By now it may be another try of the same.
+                if running
+                    .get(&id)
+                    .is_some_and(|build| Arc::ptr_eq(&build.cancel, &cancel))
+                {
+                    running.remove(&id);
+                }
+            });
             stage.send_replace(Stage::Done);
         });
     }
@@ -130,12 +182,16 @@ impl Builds {
         });
     }
 
+    /// One pull or build, when it is its turn.
     fn run(&self, mut snapshot: SnapshotRecord, cancel: &Cancel) -> Result<(), StoreError> {
         snapshot.state = match snapshot.dockerfile {
             Some(_) => SnapshotState::Building,
             None => SnapshotState::Pulling,
         };
-        self.put(&mut snapshot)?;
+        let _turn = self.turns.wait(cancel);
+        if self.put(&mut snapshot)? == Stored::Gone {
+            return Ok(());
+        }
         tracing::info!(
             snapshot = snapshot.id,
             name = snapshot.name,
@@ -161,16 +217,20 @@ impl Builds {
                 };
             }
         }
-        self.put(&mut snapshot)
+        if self.put(&mut snapshot)? == Stored::Gone {
+            // Deleted meanwhile: whoever did that could not yet see what has been made.
+            self.making.collect()?;
+        }
+        Ok(())
     }
 
     /// Stores a step of a build, unless the snapshot was deleted meanwhile.
-    fn put(&self, snapshot: &mut SnapshotRecord) -> Result<(), StoreError> {
+    fn put(&self, snapshot: &mut SnapshotRecord) -> Result<Stored, StoreError> {
         snapshot.updated_at = clock::now();
         self.store.write(
             |transaction| match transaction.get::<SnapshotRecord>(&snapshot.id)? {
-                Some(_) => transaction.put(snapshot),
-                None => Ok(()),
+                Some(_) => transaction.put(snapshot).map(|()| Stored::Here),
+                None => Ok(Stored::Gone),
             },
         )
     }
@@ -228,53 +288,6 @@ impl Builds {
 
     fn log_line(&self, id: &str, line: &str) {
         write_line(self.open_log(id).as_mut(), line);
-    }
-
-    /// Removes images and saved layers that no snapshot and no sandbox stands on.
-    pub(crate) fn collect(&self) -> Result<(), StoreError> {
-        // Held to the end, so that nobody begins to build on what is just being removed.
-        let pinned = self.making.pinned();
-        let snapshots: Vec<SnapshotRecord> = self.store.all()?;
-        let sandboxes: Vec<SandboxRecord> = self.store.all()?;
-        let foundations = snapshots
-            .iter()
-            .map(|snapshot| &snapshot.foundation)
-            .chain(sandboxes.iter().map(|sandbox| &sandbox.foundation));
-        let mut images: HashSet<&str> = foundations
-            .filter_map(|foundation| match foundation {
-                Foundation::Host => None,
-                Foundation::Image { image } => Some(image.as_str()),
-            })
-            .collect();
-        // Images have the names of the snapshots that they are made for.
-        images.extend(snapshots.iter().map(|snapshot| snapshot.id.as_str()));
-        if let Ok(store) = self.making.images() {
-            for name in store.list().unwrap_or_default() {
-                if !images.contains(name.as_str()) {
-                    self.making.forget_base(&Foundation::Image {
-                        image: name.clone(),
-                    });
-                    if let Err(error) = store.remove(&name) {
-                        tracing::warn!(image = name, error = chain(&error), "an image stays");
-                    }
-                }
-            }
-        }
-        let layers: HashSet<&str> = snapshots
-            .iter()
-            .flat_map(|snapshot| &snapshot.layers)
-            .chain(sandboxes.iter().flat_map(|sandbox| &sandbox.layers))
-            .chain(pinned.iter())
-            .map(String::as_str)
-            .collect();
-        let folder = self.making.config.layers();
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            if name.to_str().is_some_and(|name| !layers.contains(name)) {
-                self.making.throw_away(&folder.join(name));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,6 +1,8 @@
 //! Time as this server writes it.
 
-use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 /// Milliseconds since 1970.
 pub(crate) type Millis = i64;
@@ -15,10 +17,10 @@ pub(crate) fn rfc3339(time: Millis) -> String {
     format!("{time:.3}")
 }
 
-/// A time some minutes later.
-pub(crate) fn minutes_after(time: Millis, minutes: i64) -> Millis {
-    let minutes = SignedDuration::from_mins(minutes).as_millis();
-    time.saturating_add(i64::try_from(minutes).unwrap_or(i64::MAX))
+/// A time some minutes later, where a minute is as long as the server's settings say.
+pub(crate) fn minutes_after(time: Millis, minutes: i32, minute: Duration) -> Millis {
+    let minute = Millis::try_from(minute.as_millis()).unwrap_or(Millis::MAX);
+    time.saturating_add(minute.saturating_mul(minutes.into()))
 }
 
 #[cfg(test)]
@@ -29,6 +31,8 @@ mod tests {
     fn times_look_like_daytonas() {
         assert_eq!(rfc3339(1_794_771_988_471), "2026-11-15T19:46:28.471Z");
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(minutes_after(1_000, 2), 121_000);
+        let minute = Duration::from_secs(60);
+        assert_eq!(minutes_after(1_000, 2, minute), 121_000);
+        assert_eq!(minutes_after(i64::MAX, 2, minute), i64::MAX);
     }
 }

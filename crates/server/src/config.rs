@@ -60,6 +60,8 @@ pub struct ServerLimits {
     pub preview_patience: Duration,
     /// How often the clocks of sandboxes are looked at.
     pub tick: Duration,
+    /// What the intervals of sandboxes count, so that tests need not wait for real ones.
+    pub minute: Duration,
     /// How long requests in flight may take after a shutdown was asked for.
     pub drain: Duration,
 }
@@ -79,6 +81,7 @@ impl Default for ServerLimits {
             output_bytes_max: 64 * 1024 * 1024,
             preview_patience: Duration::from_secs(10 * 60),
             tick: Duration::from_secs(10),
+            minute: Duration::from_secs(60),
             drain: Duration::from_secs(20),
         }
     }

@@ -15,6 +15,7 @@ use holm_sandbox_linux::EngineError;
 use holm_store::StoreError;
 
 use crate::clock;
+use crate::missing::original_path;
 use crate::request::StoreFailed;
 
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
@@ -130,10 +131,15 @@ impl IntoResponse for ApiError {
 /// Writes the body of a failed request in the manner of its plane.
 pub(crate) async fn render(plane: Plane, request: Request, next: Next) -> Response {
     let method = request.method().to_string();
-    let path = request.uri().path().to_owned();
+    let path = original_path(&request);
     let mut response = next.run(request).await;
-    let Some(error) = response.extensions_mut().remove::<ApiError>() else {
-        return response;
+    let error = match response.extensions_mut().remove::<ApiError>() {
+        Some(error) => error,
+        // A number in an address that is none: refused by the router, in its own words.
+        None if plane == Plane::Control && response.status() == http::StatusCode::BAD_REQUEST => {
+            ApiError::bad_request(format!("the address `{path}` is malformed"))
+        }
+        None => return response,
     };
     let status = error.status();
     if let Some(cause) = &error.cause {

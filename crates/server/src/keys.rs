@@ -23,6 +23,9 @@ const GIVEN_KEY: &str = "environment";
 /// A key that was brought along has to be as hard to guess as it looks.
 const BROUGHT_LENGTH_MIN: usize = 16;
 
+/// Keys of one organisation.
+const KEYS_MAX: usize = 1_000;
+
 /// Ranges of user ids: the first is for boxes that no server made.
 const FIRST_RANGE: u16 = 1;
 const LAST_RANGE: u16 = IdRange::INDEX_MAX;
@@ -41,6 +44,8 @@ pub enum KeyError {
     TooWeak,
     #[error("there are {LAST_RANGE} organisations already, and each needs a range of user ids")]
     TooManyOrganizations,
+    #[error("the organisation has {KEYS_MAX} keys already")]
+    TooManyKeys,
     #[error("there is no key named `{name}`")]
     Unknown { name: String },
 }
@@ -53,6 +58,7 @@ impl KeyError {
             Self::NameTaken { .. } => Some("choose another name, or revoke that key first"),
             Self::TooWeak => Some("let `holm key create` make one: its keys cannot be guessed"),
             Self::TooManyOrganizations => Some("give the key to an organisation that exists"),
+            Self::TooManyKeys => Some("revoke those that are not needed any more"),
             Self::Unknown { .. } => Some("`holm key list` shows those that exist"),
         }
     }
@@ -126,6 +132,9 @@ pub fn create(
                 record.id
             }
         };
+        if transaction.list::<ApiKeyRecord>(&organization)?.len() >= KEYS_MAX {
+            return Err(KeyError::TooManyKeys);
+        }
         let record = ApiKeyRecord {
             hash: hash(text.expose()),
             organization,

@@ -163,6 +163,19 @@ document!(
     name
 );
 
+impl SandboxRecord {
+    /// The image, the saved layers and the volumes that it needs, by their names.
+    pub(crate) fn stands_on(&self) -> Vec<String> {
+        let image = match &self.foundation {
+            Foundation::Host => None,
+            Foundation::Image { image } => Some(image),
+        };
+        let volumes = self.volumes.iter().map(|mount| &mount.volume_id);
+        let all = image.into_iter().chain(&self.layers).chain(volumes);
+        all.cloned().collect()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotRecord {
     pub id: String,

@@ -111,7 +111,8 @@ impl Server {
             })?;
         let builds = Builds::new(Arc::clone(&self.store), Arc::clone(&sandboxes.making));
         builds.restore()?;
-        builds.collect()?;
+        sandboxes.making.collect()?;
+        sandboxes.making.collect_volumes()?;
         sandboxes.wait_for_builds(&builds);
         let metrics = Metrics::new();
         let mut aside = vec![

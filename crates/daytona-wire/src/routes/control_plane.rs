@@ -16,7 +16,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op(Post, "/api-keys", "createApiKey", "api-keys", Supported),
     op(Get, "/api-keys", "listApiKeys", "api-keys", Supported),
     op(Get, "/api-keys/current", "getCurrentApiKey", "api-keys", Supported),
-    op(Get, "/api-keys/{name}", "getApiKey", "api-keys", instead(LIST_KEYS)),
+    op(Get, "/api-keys/{name}", "getApiKey", "api-keys", Supported),
     op(Delete, "/api-keys/{name}", "deleteApiKey", "api-keys", Supported),
     op(Delete, "/api-keys/{userId}/{name}", "deleteApiKeyForUser", "api-keys", instead(DELETE_KEY)),
 
@@ -86,7 +86,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     unwritten(Post, "/users/me/logins", "recordLogin", "users", instead(NO_USERS)),
     unwritten(Post, "/users/privacy-policies/accept", "acceptPrivacyPolicies", "users", instead(NO_USERS)),
 
-    op(Get, "/shared-regions", "listSharedRegions", "regions", instead(REGIONS)),
+    op(Get, "/shared-regions", "listSharedRegions", "regions", Supported),
 
     op(Get, "/sandbox", "listSandboxes", "sandbox", Supported),
     op(Post, "/sandbox", "createSandbox", "sandbox", Supported),
@@ -156,7 +156,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op(Get, "/snapshots/{id}/build-logs", "getSnapshotBuildLogs", "snapshots", Supported),
     op(Get, "/snapshots/{id}/build-logs-url", "getSnapshotBuildLogsUrl", "snapshots", Supported),
     op(Post, "/snapshots/{id}/activate", "activateSnapshot", "snapshots", Supported),
-    op(Post, "/snapshots/{id}/deactivate", "deactivateSnapshot", "snapshots", instead(DEACTIVATE)),
+    op(Post, "/snapshots/{id}/deactivate", "deactivateSnapshot", "snapshots", Supported),
 
     op(Get, "/preview/{sandboxId}/public", "isSandboxPublic", "preview", instead(OWN_PROXY)),
     op(Get, "/preview/{sandboxId}/preview-warning", "isPreviewWarningEnabled", "preview", instead(OWN_PROXY)),

@@ -2,10 +2,11 @@
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::routing::get;
+use axum::routing::{any, get};
 use axum::{Json, Router};
 use holm_daytona_wire::api_key::{ApiKeyListItem, ApiKeyPermission, ApiKeyResponse, CreateApiKey};
 use holm_daytona_wire::config::{DaytonaConfiguration, OidcConfig};
+use holm_daytona_wire::error::ErrorCode;
 use holm_daytona_wire::organization::{Organization, Region};
 
 use super::Body;
@@ -14,6 +15,7 @@ use crate::auth::Caller;
 use crate::clock::rfc3339;
 use crate::error::{ApiError, Result};
 use crate::keys::{self, KeyError, KeyText};
+use crate::missing;
 use crate::records::{ApiKeyRecord, OrganizationRecord};
 use crate::state::{AppState, Shared};
 
@@ -23,6 +25,8 @@ pub(super) fn router() -> Router<AppState> {
         .route("/api-keys/current", get(current_key))
         .route("/api-keys/{name}", get(show_key).delete(delete_key))
         .route("/organizations", get(organizations))
+        // Not the organisation of that name.
+        .route("/organizations/invitations", any(missing::of_control))
         .route("/organizations/{organization}", get(organization))
         .route("/config", get(config))
         .route("/regions", get(regions))
@@ -103,6 +107,10 @@ async fn create_key(
         Err(KeyError::NameTaken { name }) => Err(ApiError::conflict(format!(
             "API key with name {name} already exists"
         ))),
+        Err(error @ KeyError::TooManyKeys) => Err(ApiError::new(
+            ErrorCode::Forbidden,
+            format!("{error}: delete some"),
+        )),
         Err(error) => Err(ApiError::internal("the key could not be made", error)),
     }
 }

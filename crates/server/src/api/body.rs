@@ -38,6 +38,13 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
         } else {
             &bytes
         };
+        // A list would be read as the fields of the object in their order.
+        if text.trim_ascii_start().first() != Some(&b'{') {
+            return Err(ApiError::new(
+                ErrorCode::InvalidRequestBody,
+                "the body has to be a JSON object",
+            ));
+        }
         serde_json::from_slice(text).map(Self).map_err(|error| {
             ApiError::new(
                 ErrorCode::InvalidRequestBody,

@@ -11,7 +11,11 @@ mod preview;
 pub(crate) mod query;
 mod sandbox_changes;
 mod sandbox_create;
+#[cfg(test)]
+mod sandbox_create_tests;
 mod sandbox_list;
+#[cfg(test)]
+mod sandbox_list_tests;
 mod sandbox_show;
 mod sandboxes;
 mod secrets;

@@ -6,17 +6,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use holm_daytona_wire::sandbox::{
-    CreateSandboxSnapshot, ForkSandbox, ResizeSandbox, Sandbox, SandboxState, UpdateNetworkSettings,
+    CreateSandboxSnapshot, ForkSandbox, ResizeSandbox, Sandbox, UpdateNetworkSettings,
 };
 use serde_json::json;
 
 use super::sandbox_create::{checked_name, resources};
-use super::snapshots::{already_exists, answer_log};
+use super::snapshots::answer_log;
 use super::{Body, Pairs, build_log, show};
 use crate::auth::Caller;
 use crate::error::{ApiError, Result};
-use crate::machines::{limits, outside};
-use crate::records::SnapshotRecord;
+use crate::records::{NetworkSettings, SnapshotRecord};
+use crate::snapshots::already_exists;
 use crate::state::AppState;
 
 pub(super) fn router() -> Router<AppState> {
@@ -61,12 +61,10 @@ async fn save(
         return Err(ApiError::bad_request("a snapshot needs a `name`"));
     }
     let name = checked_name(&request.name)?;
+    // Before the copy, which takes its time; it is checked again when the snapshot is stored.
     for owner in [caller.organization.as_str(), ""] {
-        if state
-            .store
-            .find_by_name::<SnapshotRecord>(owner, &name)?
-            .is_some()
-        {
+        let known: Option<SnapshotRecord> = state.store.find_by_name(owner, &name)?;
+        if known.is_some() {
             return Err(already_exists(&name));
         }
     }
@@ -88,21 +86,7 @@ async fn resize(
         Some(request.memory.unwrap_or(now.memory_gib)),
         Some(request.disk.unwrap_or(now.disk_gib)),
     )?;
-    if let Ok(machine) = sandbox.machine() {
-        machine
-            .blocking(move |machine| machine.inner().update_limits(&limits(wanted)))
-            .await
-            .map_err(|error| {
-                ApiError::conflict(format!(
-                    "Sandbox cannot be resized now, it may use more memory than that: {}",
-                    error.message
-                ))
-            })?;
-    }
-    let record = state
-        .sandboxes
-        .update(&sandbox, |record| record.resources = wanted)
-        .await?;
+    let record = state.sandboxes.resize(&sandbox, wanted).await?;
     Ok(Json(show(&record, &state.public_url(&headers))))
 }
 
@@ -114,18 +98,10 @@ async fn recover(
     Path(id): Path<String>,
 ) -> Result<Json<Sandbox>> {
     let sandbox = state.sandboxes.find(&caller.organization, &id)?;
-    if sandbox.state() != SandboxState::Error {
-        return Err(ApiError::bad_request("Sandbox is not in an error state"));
-    }
-    state
-        .sandboxes
-        .update(&sandbox, |record| record.state = SandboxState::Stopped)
-        .await?;
-    let record = state.sandboxes.start(&sandbox).await?;
+    let record = state.sandboxes.recover(&sandbox).await?;
     Ok(Json(show(&record, &state.public_url(&headers))))
 }
 
-/// Blocking everything clears the lists; so does asking only for not blocking.
 async fn set_network(
     State(state): State<AppState>,
     headers: HeaderMap,
@@ -134,7 +110,16 @@ async fn set_network(
     Body(request): Body<UpdateNetworkSettings>,
 ) -> Result<Json<Sandbox>> {
     let sandbox = state.sandboxes.find(&caller.organization, &id)?;
-    let mut network = sandbox.peek(|record| record.network.clone());
+    let change = |network| changed_network(network, request);
+    let record = state.sandboxes.set_network(&sandbox, change).await?;
+    Ok(Json(show(&record, &state.public_url(&headers))))
+}
+
+/// Blocking everything clears the lists; so does asking only for not blocking.
+fn changed_network(
+    mut network: NetworkSettings,
+    request: UpdateNetworkSettings,
+) -> NetworkSettings {
     let given = |text: String| Some(text).filter(|text| !text.is_empty());
     if let Some(block_all) = request.network_block_all {
         network.block_all = block_all;
@@ -153,16 +138,7 @@ async fn set_network(
             network.domain_allow_list = given(list);
         }
     }
-    let policy =
-        outside::policy(&network).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let record = state
-        .sandboxes
-        .update(&sandbox, |record| record.network = network)
-        .await?;
-    if let Ok(machine) = sandbox.machine() {
-        machine.way_out.set_policy(policy);
-    }
-    Ok(Json(show(&record, &state.public_url(&headers))))
+    network
 }
 
 async fn build_logs_url(
@@ -190,4 +166,75 @@ async fn build_logs(
     let build = sandbox.peek(|record| record.build.clone());
     let build = build.ok_or_else(|| ApiError::not_found("Sandbox was not built from an image"))?;
     Ok(answer_log(build_log::stream(&state, &build, &query)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether all is blocked, the addresses and the domains.
+    type Settings = (bool, Option<&'static str>, Option<&'static str>);
+
+    #[test]
+    fn network_settings_change_by_daytonas_rules() {
+        let open = (false, Some("10.0.0.0/8"), Some("a.b"));
+        let cases: [(Settings, serde_json::Value, Settings); 9] = [
+            (open, json!({}), open),
+            // Blocking clears the lists, and wins over lists that come with it.
+            (open, json!({ "networkBlockAll": true }), (true, None, None)),
+            (
+                open,
+                json!({ "networkBlockAll": true, "networkAllowList": "1.0.0.0/8" }),
+                (true, None, None),
+            ),
+            // So does asking only for not blocking.
+            (
+                open,
+                json!({ "networkBlockAll": false }),
+                (false, None, None),
+            ),
+            (
+                open,
+                json!({ "networkBlockAll": false, "networkAllowList": "1.0.0.0/8" }),
+                (false, Some("1.0.0.0/8"), Some("a.b")),
+            ),
+            // An empty text clears one list.
+            (
+                open,
+                json!({ "networkAllowList": "" }),
+                (false, None, Some("a.b")),
+            ),
+            (
+                open,
+                json!({ "domainAllowList": "" }),
+                (false, Some("10.0.0.0/8"), None),
+            ),
+            // What is blocked stays blocked until somebody says otherwise.
+            (
+                (true, None, None),
+                json!({ "networkAllowList": "1.0.0.0/8" }),
+                (true, None, None),
+            ),
+            (
+                (true, None, None),
+                json!({ "networkBlockAll": false, "domainAllowList": "c.d" }),
+                (false, None, Some("c.d")),
+            ),
+        ];
+        for ((block_all, addresses, domains), request, expected) in cases {
+            let before = NetworkSettings {
+                block_all,
+                allow_list: addresses.map(str::to_owned),
+                domain_allow_list: domains.map(str::to_owned),
+            };
+            let shown = format!("{before:?} {request}");
+            let after = changed_network(before, serde_json::from_value(request).unwrap());
+            let found = (
+                after.block_all,
+                after.allow_list.as_deref(),
+                after.domain_allow_list.as_deref(),
+            );
+            assert_eq!(found, expected, "{shown}");
+        }
+    }
 }

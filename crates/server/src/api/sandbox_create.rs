@@ -1,6 +1,7 @@
 //! A request for a new sandbox, checked: what Daytona refuses is refused with its words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use holm_daytona_wire::Hidden;
 use holm_daytona_wire::sandbox::{CreateSandbox, SandboxState};
@@ -24,6 +25,13 @@ const ARCHIVE_MINUTES_MAX: i32 = 30 * 24 * 60;
 const NEVER_DELETED: i32 = -1;
 const NAME_LENGTH_MAX: usize = 255;
 const LABELS_MAX: usize = 256;
+const LABELS_BYTES_MAX: usize = 64 * 1024;
+/// Linux gives a new process no more than some megabytes for all, and 128 KiB for one.
+const ENVIRONMENT_BYTES_MAX: usize = 128 * 1024;
+/// Volumes, and variables for secrets, of one sandbox.
+const MOUNTS_MAX: usize = 32;
+const SECRETS_MAX: usize = 256;
+const PATH_BYTES_MAX: usize = 1_024;
 /// More of anything is a mistake in its unit.
 const SIZE_MAX: u32 = 1_024;
 
@@ -38,6 +46,8 @@ const SYSTEM_FOLDERS: [&str; 14] = [
 pub(crate) struct Asked<'a> {
     pub(crate) organization: &'a str,
     pub(crate) now: Millis,
+    /// How long a minute is.
+    pub(crate) minute: Duration,
 }
 
 /// The record of a sandbox that is about to be made from a snapshot.
@@ -52,11 +62,7 @@ pub(crate) fn record(
         None | Some("") => id.clone(),
         Some(name) => checked_name(name)?,
     };
-    if request.labels.len() > LABELS_MAX {
-        return Err(ApiError::bad_request(format!(
-            "a sandbox has at most {LABELS_MAX} labels"
-        )));
-    }
+    check_labels(&request.labels)?;
     check_environment(&request.env)?;
     Ok(SandboxRecord {
         id,
@@ -67,7 +73,7 @@ pub(crate) fn record(
         labels: request.labels.clone(),
         public: request.public.unwrap_or(false),
         network: network(request),
-        target: request.target.clone().unwrap_or_else(|| TARGET.to_owned()),
+        target: checked_target(request.target.as_deref())?,
         resources: snapshot.resources,
         snapshot: Some(snapshot.name.clone()),
         foundation: snapshot.foundation.clone(),
@@ -75,10 +81,7 @@ pub(crate) fn record(
         state: SandboxState::Creating,
         error_reason: None,
         intervals: intervals(request)?,
-        destroy_at: request
-            .ttl_minutes
-            .filter(|minutes| *minutes > 0)
-            .map(|minutes| minutes_after(asked.now, minutes.into())),
+        destroy_at: destroy_at(request.ttl_minutes.unwrap_or(0), asked.now, asked.minute)?,
         volumes: volumes(request)?,
         secrets: request
             .secrets
@@ -109,6 +112,17 @@ fn refuse_what_we_do_not_have(request: &CreateSandbox) -> Result<()> {
             "virtual machines are not available on this server: leave `kvm` out",
         ));
     }
+    if request.secrets.iter().flatten().count() > SECRETS_MAX {
+        return Err(ApiError::bad_request(format!(
+            "a sandbox has at most {SECRETS_MAX} secrets"
+        )));
+    }
+    let proxy = request.outbound_proxy_url.as_deref();
+    if proxy.is_some_and(|proxy| !proxy.is_empty()) {
+        return Err(ApiError::not_implemented(
+            "outbound proxies are not available on this server: use `networkAllowList` and `domainAllowList`",
+        ));
+    }
     if request.linked_sandbox.is_some() {
         return Err(ApiError::not_implemented(
             "linked sandboxes are not available on this server: share a volume instead",
@@ -120,12 +134,47 @@ fn refuse_what_we_do_not_have(request: &CreateSandbox) -> Result<()> {
 /// A name that can stand in an address.
 pub(crate) fn checked_name(name: &str) -> Result<String> {
     let is_fine = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-    if name.len() > NAME_LENGTH_MAX || !name.chars().all(is_fine) {
+    // Clients take these out of addresses before they send them.
+    let is_a_step = matches!(name, "." | "..");
+    if is_a_step || name.len() > NAME_LENGTH_MAX || !name.chars().all(is_fine) {
         return Err(ApiError::bad_request(format!(
             "a name has at most {NAME_LENGTH_MAX} letters, digits, dots, underscores and hyphens"
         )));
     }
     Ok(name.to_owned())
+}
+
+/// Which place it is asked for does not matter, there is one; what the client calls it is shown again.
+fn checked_target(target: Option<&str>) -> Result<String> {
+    match target {
+        None | Some("") => Ok(TARGET.to_owned()),
+        Some(target) => checked_name(target),
+    }
+}
+
+/// When a sandbox ends that has so many minutes; zero means never.
+pub(crate) fn destroy_at(minutes: i32, now: Millis, minute: Duration) -> Result<Option<Millis>> {
+    match minutes {
+        ..0 => Err(ApiError::bad_request(
+            "Time to live must be non-negative, in minutes",
+        )),
+        0 => Ok(None),
+        _ => Ok(Some(minutes_after(now, minutes, minute))),
+    }
+}
+
+pub(crate) fn check_labels(labels: &BTreeMap<String, String>) -> Result<()> {
+    if labels.len() > LABELS_MAX || bytes_of(labels) > LABELS_BYTES_MAX {
+        return Err(ApiError::bad_request(format!(
+            "a sandbox has at most {LABELS_MAX} labels, of {LABELS_BYTES_MAX} bytes together"
+        )));
+    }
+    Ok(())
+}
+
+fn bytes_of(pairs: &BTreeMap<String, String>) -> usize {
+    let pairs = pairs.iter();
+    pairs.map(|(name, value)| name.len() + value.len()).sum()
 }
 
 fn checked_user(user: Option<&str>, snapshot: &SnapshotRecord) -> Result<String> {
@@ -144,6 +193,11 @@ fn checked_user(user: Option<&str>, snapshot: &SnapshotRecord) -> Result<String>
 }
 
 pub(crate) fn check_environment(environment: &BTreeMap<String, String>) -> Result<()> {
+    if bytes_of(environment) > ENVIRONMENT_BYTES_MAX {
+        return Err(ApiError::bad_request(format!(
+            "the environment of a sandbox has at most {ENVIRONMENT_BYTES_MAX} bytes"
+        )));
+    }
     for (name, value) in environment {
         if !is_variable_name(name) {
             return Err(ApiError::bad_request(format!(
@@ -227,7 +281,22 @@ fn volumes(request: &CreateSandbox) -> Result<Vec<VolumeMount>> {
             subpath: volume.subpath.clone().filter(|subpath| !subpath.is_empty()),
         })
     };
-    request.volumes.iter().map(check).collect()
+    if request.volumes.len() > MOUNTS_MAX {
+        return Err(ApiError::bad_request(format!(
+            "a sandbox has at most {MOUNTS_MAX} volumes"
+        )));
+    }
+    let mounts: Vec<VolumeMount> = request.volumes.iter().map(check).collect::<Result<_>>()?;
+    let mut places = BTreeSet::new();
+    for mount in &mounts {
+        if !places.insert(&mount.mount_path) {
+            return Err(ApiError::bad_request(format!(
+                "Invalid mount path `{}`: two volumes are mounted there",
+                mount.mount_path
+            )));
+        }
+    }
+    Ok(mounts)
 }
 
 fn check_mount_path(path: &str) -> Result<()> {
@@ -259,6 +328,7 @@ fn check_mount_path(path: &str) -> Result<()> {
 fn is_plain_relative(path: &str) -> bool {
     let parts = path.trim_end_matches('/').split('/');
     !path.starts_with('/')
+        && path.len() <= PATH_BYTES_MAX
         && !path.contains('\0')
         && parts.into_iter().all(|part| !matches!(part, "." | ".."))
 }

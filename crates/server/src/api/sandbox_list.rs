@@ -81,7 +81,7 @@ impl Listing {
                 "`limit` has to be between 1 and {LIMIT_MAX}"
             )));
         }
-        Ok(Self {
+        let listing = Self {
             id: query.get("id").map(str::to_lowercase),
             name: query.get("name").map(str::to_lowercase),
             labels,
@@ -108,7 +108,21 @@ impl Listing {
                 .map_or(SortDirection::Desc, SortDirection::from),
             cursor: query.get("cursor").map(Position::parse).transpose()?,
             limit,
-        })
+        };
+        listing.check_cursor()?;
+        Ok(listing)
+    }
+
+    /// A cursor of a list in another order leads nowhere.
+    fn check_cursor(&self) -> Result<()> {
+        let sorts_by_text = self.sort == SandboxSortField::Name;
+        let is_other = |cursor: &Position| matches!(cursor.key, SortKey::Text(_)) != sorts_by_text;
+        if self.cursor.as_ref().is_some_and(is_other) {
+            return Err(ApiError::bad_request(
+                "`cursor` belongs to a list with another `sort`",
+            ));
+        }
+        Ok(())
     }
 
     fn wants(&self, record: &SandboxRecord) -> bool {

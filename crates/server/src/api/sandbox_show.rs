@@ -22,7 +22,8 @@ pub(crate) fn show(record: &SandboxRecord, public_url: &str) -> Sandbox {
         snapshot: record.snapshot.clone(),
         user: record.user.clone(),
         error_reason: record.error_reason.clone(),
-        recoverable: Some(false),
+        // `recover` tries to start it.
+        recoverable: Some(record.state == SandboxState::Error),
         public: record.public,
         network_block_all: network.block_all,
         network_allow_list: network.allow_list.clone(),

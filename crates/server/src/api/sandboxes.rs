@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{any, get, post, put};
 use axum::{Json, Router};
 use holm_daytona_wire::sandbox::{
     CreateSandbox, PaginatedSandboxes, Sandbox, SandboxLabels, SandboxState,
@@ -13,17 +13,20 @@ use holm_daytona_wire::version::SdkVersion;
 use serde_json::json;
 
 use super::sandbox_create::{
-    self, Asked, DEFAULT_SNAPSHOT, NewSnapshot, archive_interval, resources, stop_interval,
+    self, Asked, DEFAULT_SNAPSHOT, NewSnapshot, archive_interval, check_labels, destroy_at,
+    resources, stop_interval,
 };
 use super::sandbox_list::Listing;
 use super::{Body, Pairs, secrets, show, volumes};
 use crate::auth::Caller;
-use crate::clock::{self, minutes_after};
+use crate::clock;
 use crate::error::{ApiError, Result};
 use crate::keys::{self, random_token};
 use crate::machines::outside;
+use crate::missing;
 use crate::records::{SandboxRecord, SnapshotRecord};
 use crate::sandboxes::NewSandbox;
+use crate::snapshots::{Wanted, find_or_add_build};
 use crate::state::{AppState, Shared};
 
 pub(super) fn router() -> Router<AppState> {
@@ -31,6 +34,8 @@ pub(super) fn router() -> Router<AppState> {
         .route("/sandbox", post(create).get(list))
         // SDKs before 0.190 list here.
         .route("/sandbox/paginated", get(list_pages))
+        // Not the sandbox of that name.
+        .route("/sandbox/for-runner", any(missing::of_control))
         .route("/sandbox/{sandbox}", get(show_one).delete(delete))
         .route("/sandbox/{sandbox}/start", post(start))
         .route("/sandbox/{sandbox}/stop", post(stop))
@@ -87,6 +92,7 @@ async fn create(
     let asked = Asked {
         organization,
         now: clock::now(),
+        minute: state.config.limits.minute,
     };
     let mut record = sandbox_create::record(&request, &snapshot, asked)?;
     for volume in &mut record.volumes {
@@ -156,7 +162,7 @@ async fn build_snapshot(
         .map(|build| build.dockerfile_content.as_str())
         .unwrap_or_default();
     let name = format!("build-{}", &keys::hash(dockerfile)[..32]);
-    let mut wanted = sandbox_create::snapshot_record(NewSnapshot {
+    let wanted = sandbox_create::snapshot_record(NewSnapshot {
         organization,
         name: &name,
         image: None,
@@ -166,27 +172,15 @@ async fn build_snapshot(
     })?;
     let state = state.clone();
     let found = tokio::task::spawn_blocking(move || {
-        let known: Option<SnapshotRecord> =
-            state.store.find_by_name(&wanted.organization, &name)?;
-        match known {
-            Some(known)
-                if !matches!(
-                    known.state,
-                    SnapshotState::BuildFailed | SnapshotState::Error
-                ) =>
-            {
-                return Ok(SnapshotRecord {
-                    resources: wanted.resources,
-                    ..known
-                });
+        let resources = wanted.resources;
+        let found = match find_or_add_build(&state.store, wanted)? {
+            Wanted::New(new) => {
+                state.builds.begin(new.clone());
+                new
             }
-            // It may go better this time.
-            Some(failed) => wanted.id = failed.id,
-            None => {}
-        }
-        state.store.put(&wanted)?;
-        state.builds.begin(wanted.clone());
-        Ok::<_, ApiError>(wanted)
+            Wanted::Known(known) => known,
+        };
+        Ok(SnapshotRecord { resources, ..found })
     });
     found.await?
 }
@@ -298,7 +292,7 @@ async fn pause((State(state), headers, caller, Path(id)): One) -> Result<Json<Sa
 /// Changes the record of one sandbox and shows it.
 async fn change(
     (State(state), headers, caller, id): (State<AppState>, HeaderMap, Caller, String),
-    change: impl FnOnce(&mut SandboxRecord),
+    change: impl FnOnce(&mut SandboxRecord) + Send + 'static,
 ) -> Result<Json<Sandbox>> {
     let sandbox = state.sandboxes.find(&caller.organization, &id)?;
     sandbox.activity.touch();
@@ -313,6 +307,7 @@ async fn set_labels(
     Body(labels): Body<SandboxLabels>,
 ) -> Result<Json<SandboxLabels>> {
     let sandbox = state.sandboxes.find(&caller.organization, &id)?;
+    check_labels(&labels.labels)?;
     let given = labels.clone();
     state
         .sandboxes
@@ -327,7 +322,7 @@ async fn set_public(
     caller: Caller,
     Path((id, public)): Path<(String, bool)>,
 ) -> Result<Json<Sandbox>> {
-    change((State(state), headers, caller, id), |record| {
+    change((State(state), headers, caller, id), move |record| {
         record.public = public;
     })
     .await
@@ -337,7 +332,7 @@ async fn set_autostop(
     (state, headers, caller, Path((id, minutes))): OneWithMinutes,
 ) -> Result<Json<Sandbox>> {
     let minutes = stop_interval(minutes)?;
-    change((state, headers, caller, id), |record| {
+    change((state, headers, caller, id), move |record| {
         record.intervals.stop = minutes;
     })
     .await
@@ -347,7 +342,7 @@ async fn set_autopause(
     (state, headers, caller, Path((id, minutes))): OneWithMinutes,
 ) -> Result<Json<Sandbox>> {
     let minutes = stop_interval(minutes)?;
-    change((state, headers, caller, id), |record| {
+    change((state, headers, caller, id), move |record| {
         record.intervals.pause = minutes;
     })
     .await
@@ -357,7 +352,7 @@ async fn set_autoarchive(
     (state, headers, caller, Path((id, minutes))): OneWithMinutes,
 ) -> Result<Json<Sandbox>> {
     let minutes = archive_interval(minutes)?;
-    change((state, headers, caller, id), |record| {
+    change((state, headers, caller, id), move |record| {
         record.intervals.archive = minutes;
     })
     .await
@@ -366,7 +361,7 @@ async fn set_autoarchive(
 async fn set_autodelete(
     (state, headers, caller, Path((id, minutes))): OneWithMinutes,
 ) -> Result<Json<Sandbox>> {
-    change((state, headers, caller, id), |record| {
+    change((state, headers, caller, id), move |record| {
         record.intervals.delete = minutes;
     })
     .await
@@ -376,9 +371,9 @@ async fn set_autodelete(
 async fn set_ttl(
     (state, headers, caller, Path((id, minutes))): OneWithMinutes,
 ) -> Result<Json<Sandbox>> {
-    let minutes = stop_interval(minutes)?;
-    change((state, headers, caller, id), |record| {
-        record.destroy_at = (minutes > 0).then(|| minutes_after(clock::now(), minutes.into()));
+    let end = destroy_at(minutes, clock::now(), state.config.limits.minute)?;
+    change((state, headers, caller, id), move |record| {
+        record.destroy_at = end;
     })
     .await
 }

@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, put};
 use axum::{Json, Router};
 use holm_daytona_wire::Hidden;
+use holm_daytona_wire::error::ErrorCode;
 use holm_daytona_wire::sandbox::{Sandbox, UpdateSandboxSecrets};
 use holm_daytona_wire::secret::{CreateSecret, ListSecretsResponse, Secret, UpdateSecret};
 
@@ -121,17 +122,22 @@ async fn create(
     let shown = show(&record);
     let writing = state.clone();
     tokio::task::spawn_blocking(move || {
-        let count = writing
-            .store
-            .list::<SecretRecord>(&record.organization)?
-            .len();
-        if count >= SECRETS_MAX {
-            return Err(ApiError::bad_request(format!(
-                "an organisation has at most {SECRETS_MAX} secrets: delete some"
-            )));
-        }
-        writing.store.put(&record)?;
-        Ok(())
+        writing.store.write(|transaction| {
+            let own: Vec<SecretRecord> = transaction.list(&record.organization)?;
+            if own.iter().any(|known| known.name == record.name) {
+                return Err(ApiError::conflict(format!(
+                    "Secret with name {} already exists",
+                    record.name
+                )));
+            }
+            if own.len() >= SECRETS_MAX {
+                return Err(ApiError::new(
+                    ErrorCode::Forbidden,
+                    format!("an organisation has at most {SECRETS_MAX} secrets: delete some"),
+                ));
+            }
+            Ok(transaction.put(&record)?)
+        })
     })
     .await??;
     Ok((StatusCode::CREATED, Json(shown)))
@@ -201,13 +207,7 @@ async fn set_of_sandbox(
     let sandbox = state.sandboxes.find(&caller.organization, &id)?;
     let wanted = request.secrets.into_iter().flatten().collect();
     check_references(&state, &caller.organization, &wanted)?;
-    let record = state
-        .sandboxes
-        .update(&sandbox, |record| record.secrets = wanted)
-        .await?;
-    if let Ok(machine) = sandbox.machine() {
-        machine.use_secrets(&state.sandboxes.making.secrets(&record)?);
-    }
+    let record = state.sandboxes.set_secrets(&sandbox, wanted).await?;
     Ok(Json(show_sandbox(&record, &state.public_url(&headers))))
 }
 

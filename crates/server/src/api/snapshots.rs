@@ -20,6 +20,7 @@ use crate::auth::Caller;
 use crate::clock::rfc3339;
 use crate::error::{ApiError, Result};
 use crate::records::SnapshotRecord;
+use crate::snapshots::add_snapshot;
 use crate::state::{AppState, Shared};
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
@@ -151,26 +152,12 @@ async fn create(
     let shown = show(&record);
     let writing = state.clone();
     tokio::task::spawn_blocking(move || {
-        if writing
-            .store
-            .find_by_name::<SnapshotRecord>("", &record.name)?
-            .is_some()
-        {
-            return Err(already_exists(&record.name));
-        }
-        writing.store.put(&record).map_err(|error| match error {
-            holm_store::StoreError::NameTaken { name } => already_exists(&name),
-            error => error.into(),
-        })?;
+        add_snapshot(&writing.store, &record)?;
         writing.builds.begin(record);
-        Ok(())
+        Ok::<(), ApiError>(())
     })
     .await??;
     Ok(Json(shown))
-}
-
-pub(super) fn already_exists(name: &str) -> ApiError {
-    ApiError::conflict(format!("Snapshot with name {name} already exists"))
 }
 
 async fn delete(
@@ -182,7 +169,7 @@ async fn delete(
     tokio::task::spawn_blocking(move || {
         state.builds.cancel(&snapshot.id);
         state.store.delete::<SnapshotRecord>(&snapshot.id)?;
-        state.builds.collect()
+        state.sandboxes.making.collect()
     })
     .await??;
     Ok(Json(json!({})))

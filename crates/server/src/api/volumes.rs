@@ -1,8 +1,11 @@
 //! Volumes: folders that outlive sandboxes and can be in several of an organisation's.
 
+use std::sync::Arc;
+
 use axum::extract::{Path, State};
 use axum::routing::get;
 use axum::{Json, Router};
+use holm_daytona_wire::error::ErrorCode;
 use holm_daytona_wire::volume::{CreateVolume, Volume, VolumeState};
 
 use super::Body;
@@ -11,6 +14,7 @@ use crate::auth::Caller;
 use crate::clock::{self, rfc3339};
 use crate::error::{ApiError, Result};
 use crate::records::VolumeRecord;
+use crate::sandboxes::Sandbox;
 use crate::state::{AppState, Shared};
 
 /// Volumes of one organisation.
@@ -77,31 +81,37 @@ async fn create(
     let ids = state.sandboxes.ids(&caller.organization)?;
     let writing = state.clone();
     let record = tokio::task::spawn_blocking(move || {
-        let count = writing
-            .store
-            .list::<VolumeRecord>(&record.organization)?
-            .len();
-        if count >= VOLUMES_MAX {
-            return Err(ApiError::new(
-                holm_daytona_wire::error::ErrorCode::Forbidden,
-                format!("an organisation has at most {VOLUMES_MAX} volumes: delete some"),
-            ));
-        }
         // The folder first: a row without one would be a volume that does not work.
+        let _pinned = writing.sandboxes.making.pins.pin([record.id.clone()]);
         writing.sandboxes.making.make_volume(&record.id, ids)?;
-        writing.store.put(&record).map_err(|error| {
+        if let Err(error) = add(&writing, &record) {
             writing.sandboxes.making.remove_volume(&record.id);
-            match error {
-                holm_store::StoreError::NameTaken { name } => {
-                    ApiError::conflict(format!("Volume with name {name} already exists"))
-                }
-                error => error.into(),
-            }
-        })?;
+            return Err(error);
+        }
         Ok(record)
     })
     .await??;
     Ok(Json(show(&record)))
+}
+
+/// Writes a volume down, if its name is free and the organisation may have one more.
+fn add(state: &Shared, record: &VolumeRecord) -> Result<()> {
+    state.store.write(|transaction| {
+        let own: Vec<VolumeRecord> = transaction.list(&record.organization)?;
+        if own.iter().any(|known| known.name == record.name) {
+            return Err(ApiError::conflict(format!(
+                "Volume with name {} already exists",
+                record.name
+            )));
+        }
+        if own.len() >= VOLUMES_MAX {
+            return Err(ApiError::new(
+                ErrorCode::Forbidden,
+                format!("an organisation has at most {VOLUMES_MAX} volumes: delete some"),
+            ));
+        }
+        Ok(transaction.put(record)?)
+    })
 }
 
 async fn show_one(
@@ -129,32 +139,38 @@ async fn delete(
     Path(id): Path<String>,
 ) -> Result<Json<Volume>> {
     let volume = find(&state, &caller.organization, &id)?;
-    let user = state
-        .sandboxes
-        .of(&caller.organization)
-        .into_iter()
-        .find(|sandbox| {
-            sandbox.peek(|record| {
-                let mut mounted = record.volumes.iter();
-                mounted.any(|mount| mount.volume_id == volume.id)
-            })
-        });
-    if let Some(sandbox) = user {
+    let removing = state.clone();
+    let doomed = volume.clone();
+    tokio::task::spawn_blocking(move || remove(&removing, &doomed)).await??;
+    Ok(Json(Volume {
+        state: VolumeState::Deleted,
+        ..show(&volume)
+    }))
+}
+
+fn remove(state: &Shared, volume: &VolumeRecord) -> Result<()> {
+    let making = &state.sandboxes.making;
+    // Held until it is gone: nobody begins to use it meanwhile.
+    let held = making.pins.hold();
+    let uses = |sandbox: &Arc<Sandbox>| {
+        sandbox.peek(|record| {
+            let mut mounted = record.volumes.iter();
+            mounted.any(|mount| mount.volume_id == volume.id)
+        })
+    };
+    let of_organization = state.sandboxes.of(&volume.organization);
+    if let Some(sandbox) = of_organization.iter().find(|sandbox| uses(sandbox)) {
         return Err(ApiError::conflict(format!(
             "Volume is in use by sandbox {}: delete that first",
             sandbox.id
         )));
     }
-    let removing = state.clone();
-    let removed = volume.id.clone();
-    tokio::task::spawn_blocking(move || {
-        removing.store.delete::<VolumeRecord>(&removed)?;
-        removing.sandboxes.making.remove_volume(&removed);
-        Ok::<(), ApiError>(())
-    })
-    .await??;
-    Ok(Json(Volume {
-        state: VolumeState::Deleted,
-        ..show(&volume)
-    }))
+    if held.has(&volume.id) {
+        return Err(ApiError::conflict(
+            "Volume is in use by a sandbox that is being made",
+        ));
+    }
+    state.store.delete::<VolumeRecord>(&volume.id)?;
+    making.remove_volume(&volume.id);
+    Ok(())
 }

@@ -21,6 +21,8 @@ use super::activity::Activity;
 use super::ids::BoxIds;
 use super::machine::Machine;
 use super::outside::{self, BUNDLE_PLACE, GATEWAY_PORT, Outside};
+use super::pins::Pins;
+use super::trash::Trash;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
 use crate::records::{BoxRecord, Foundation, Resources, SandboxRecord, SecretRecord};
@@ -67,6 +69,13 @@ pub(crate) enum MakeError {
         #[from]
         source: StoreError,
     },
+    #[error("could not use the part `{subpath}` of the volume for `{mount_path}`")]
+    Volume {
+        mount_path: String,
+        subpath: String,
+        #[source]
+        source: FilesError,
+    },
     #[error("the image has no user `{user}`")]
     NoSuchUser { user: String },
     #[error("the box ended right after its start")]
@@ -79,10 +88,10 @@ pub(crate) struct Making {
     pub(crate) config: ServerConfig,
     pub(crate) engine: Engine,
     pub(crate) store: Arc<Store>,
+    pub(crate) pins: Arc<Pins>,
+    pub(super) trash: Trash,
     outside: Outside,
     bases: Mutex<HashMap<(IdRange, Foundation), Base>>,
-    /// Layers that are being made or built on, and that no record names yet.
-    pub(super) pins: Mutex<Vec<String>>,
 }
 
 /// One box to be made.
@@ -104,9 +113,10 @@ impl Making {
             config,
             engine,
             store,
+            pins: Arc::default(),
+            trash: Trash::default(),
             outside,
             bases: Mutex::default(),
-            pins: Mutex::default(),
         })
     }
 

@@ -3,13 +3,16 @@
 mod account;
 mod activity;
 mod adopt;
+mod collect;
 mod command;
 mod ids;
 mod machine;
 mod make;
 pub(crate) mod outside;
+mod pins;
 mod readiness;
 mod saved;
+mod trash;
 mod volumes;
 
 pub use account::Account;
@@ -21,4 +24,3 @@ pub use ids::BoxIds;
 pub use machine::Machine;
 pub(crate) use make::{MakeError, Making, Wanted, limits, make};
 pub(crate) use readiness::Readiness;
-pub(crate) use volumes::empty_trash;

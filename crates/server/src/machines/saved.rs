@@ -1,7 +1,6 @@
 //! The files of a sandbox, copied: for a fork, or as a layer for others.
 
 use std::path::Path;
-use std::sync::{Arc, MutexGuard, PoisonError};
 
 use holm_sandbox_linux::{Durability, EngineError, LayerOptions, LayerReport, copy_layer};
 
@@ -32,39 +31,5 @@ impl Making {
     /// The files of a sandbox as a layer of their own.
     pub(crate) fn copy_to_layer(&self, from: &str, layer: &str) -> Result<LayerReport, MakeError> {
         Ok(self.copy_files(from, &self.config.layers().join(layer))?)
-    }
-}
-
-/// Layers that stay although no record names them yet. Held until one does.
-#[derive(Debug)]
-pub(crate) struct Pinned {
-    making: Arc<Making>,
-    layers: Vec<String>,
-}
-
-impl Making {
-    /// Keeps layers from being collected. Blocks while a collection goes on: what is gone then is found to be gone.
-    pub(crate) fn pin(self: &Arc<Self>, layers: Vec<String>) -> Pinned {
-        self.pinned().extend(layers.iter().cloned());
-        Pinned {
-            making: Arc::clone(self),
-            layers,
-        }
-    }
-
-    /// What is pinned; as long as this is held, nothing more is.
-    pub(crate) fn pinned(&self) -> MutexGuard<'_, Vec<String>> {
-        self.pins.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        let mut pinned = self.making.pinned();
-        for layer in &self.layers {
-            if let Some(at) = pinned.iter().position(|pinned| pinned == layer) {
-                pinned.swap_remove(at);
-            }
-        }
     }
 }

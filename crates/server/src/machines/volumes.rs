@@ -1,7 +1,6 @@
 //! Folders of the host that sandboxes of one organisation share.
 
 use std::fs;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
@@ -56,8 +55,15 @@ impl Making {
                         Power::Root => root.owned_by(owner.uid, owner.gid),
                         Power::User { .. } => root,
                     };
-                    root.create_dir_all(Path::new(subpath))?;
-                    root.subdir(Path::new(subpath))?
+                    // What is in the way was put there by a box: the request names the wrong place.
+                    let part = Path::new(subpath);
+                    root.create_dir_all(part)
+                        .and_then(|()| root.subdir(part))
+                        .map_err(|source| MakeError::Volume {
+                            mount_path: volume.mount_path.clone(),
+                            subpath: subpath.clone(),
+                            source,
+                        })?
                 }
             };
             found.mounts.push(MountSpec::Bind {
@@ -70,29 +76,6 @@ impl Making {
         }
         Ok(found)
     }
-
-    /// Moves a tree to the trash, which is emptied in the background.
-    pub(crate) fn throw_away(&self, path: &Path) {
-        let trash = self.config.trash();
-        let name = holm_sandbox_linux::random_hex();
-        let doomed = trash.join(&name);
-        match fs::rename(path, &doomed) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-            Err(error) => {
-                tracing::error!(path = %path.display(), %error, "what is not needed any more stays");
-                return;
-            }
-        }
-        // Big trees take their time, and nobody waits for them. Each thread has its own.
-        std::thread::spawn(move || {
-            let removed =
-                ConfinedDir::open(&trash).and_then(|folder| folder.remove_tree(Path::new(&name)));
-            if let Err(error) = removed {
-                tracing::warn!(path = %doomed.display(), %error, "the next start removes what stays in the trash");
-            }
-        });
-    }
 }
 
 /// A path that means this very folder, whoever renames what. The process that makes the mounts has to find it in its
@@ -103,20 +86,4 @@ fn descriptor_path(folder: &ConfinedDir) -> PathBuf {
         std::process::id(),
         folder.as_fd().as_raw_fd()
     ))
-}
-
-/// Removes what an earlier life of the server threw away. The trees are hostile: they are removed by descriptors,
-/// following no link.
-pub(crate) fn empty_trash(trash: &Path) {
-    let emptied = ConfinedDir::open(trash).and_then(|folder| {
-        for entry in folder.list(Path::new("."))? {
-            if let Err(error) = folder.remove_tree(Path::new(&entry.name)) {
-                tracing::warn!(?entry.name, %error, "something stays in the trash");
-            }
-        }
-        Ok(())
-    });
-    if let Err(error) = emptied {
-        tracing::warn!(%error, "the trash was not emptied");
-    }
 }

@@ -1,6 +1,9 @@
 //! Changes of one sandbox's state.
+//!
+//! Each is done to its end even if the client that asked for it has gone: half a change would be a box that nobody
+//! owns.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use holm_daytona_wire::Hidden;
 use holm_daytona_wire::error::ErrorCode;
@@ -8,81 +11,131 @@ use holm_daytona_wire::sandbox::SandboxState;
 use tokio::sync::MutexGuard;
 
 use super::create::not_made;
-use super::registry::Sandboxes;
+use super::registry::{Sandboxes, not_found};
 use super::sandbox::Sandbox;
 use crate::error::{ApiError, Result};
 use crate::keys;
-use crate::machines::{Machine, Readiness, Wanted, make, remove_groups};
-use crate::records::{SandboxRecord, SshAccessRecord};
+use crate::machines::{Wanted, make, remove_groups};
+use crate::records::SandboxRecord;
 
 impl Sandboxes {
     /// Starts a sandbox that is stopped, archived or paused; one that runs stays as it is.
     pub(crate) async fn start(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<SandboxRecord> {
-        let _gate = enter(sandbox)?;
-        match sandbox.state() {
-            SandboxState::Started => return Ok(sandbox.record()),
-            SandboxState::Paused => return self.resume(sandbox).await,
-            SandboxState::Stopped | SandboxState::Archived => {}
-            state => {
-                return Err(ApiError::conflict(format!(
+        let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
+        to_the_end(async move {
+            let _gate = enter(&sandbox)?;
+            match sandbox.state() {
+                SandboxState::Started => Ok(sandbox.record()),
+                SandboxState::Paused => sandboxes.resume(&sandbox).await,
+                SandboxState::Stopped | SandboxState::Archived => {
+                    sandboxes.start_box(&sandbox).await
+                }
+                state => Err(ApiError::conflict(format!(
                     "Sandbox cannot be started in the state {state}"
-                )));
+                ))),
             }
+        })
+        .await
+    }
+
+    /// Tries to start a sandbox that is in an error.
+    pub(crate) async fn recover(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<SandboxRecord> {
+        let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
+        to_the_end(async move {
+            let _gate = enter(&sandbox)?;
+            if sandbox.state() != SandboxState::Error {
+                return Err(ApiError::bad_request("Sandbox is not in an error state"));
+            }
+            sandboxes.start_box(&sandbox).await
+        })
+        .await
+    }
+
+    /// Starts a sandbox whose image has arrived. The gate is taken for the first time.
+    pub(super) async fn start_pending(
+        self: &Arc<Self>,
+        sandbox: &Arc<Sandbox>,
+    ) -> Result<SandboxRecord> {
+        let _gate = sandbox.gate.lock().await;
+        if sandbox.state() != SandboxState::PendingBuild {
+            return Ok(sandbox.record());
         }
+        self.start_box(sandbox).await
+    }
+
+    /// Makes the box of a sandbox that has none. The gate is held.
+    async fn start_box(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<SandboxRecord> {
         let ids = self.ids(&sandbox.organization)?;
-        let (blocking, starting) = (Arc::clone(self), Arc::clone(sandbox));
+        let before = sandbox.state();
+        let (sandboxes, starting) = (Arc::clone(self), Arc::clone(sandbox));
         let made = tokio::task::spawn_blocking(move || {
-            let mut record = starting.record();
-            record.auth_token = Hidden::new(keys::random_token());
+            let record = starting.record();
+            // Of a start that failed half-way. No box of this sandbox runs: the gate is held.
+            remove_groups(&sandboxes.making, &record.id);
             let wanted = Wanted {
                 record: &record,
                 ids,
                 activity: &starting.activity,
             };
-            // Of a start that failed half-way. No box of this sandbox runs: the gate is ours.
-            remove_groups(&blocking.making, &record.id);
-            let mut running = None;
-            let machine = make(&blocking.making, wanted, |found| {
-                running = Some(found);
-                blocking.store.put(&SandboxRecord {
-                    running,
-                    ..starting.record()
-                })
-            })?;
-            Ok((machine, running, record.auth_token.clone()))
-        })
-        .await?;
-        let (machine, running, auth_token) = made.map_err(not_made)?;
-        sandbox.set_machine(Some(Arc::new(machine)));
-        sandbox.activity.touch();
-        let record = self
-            .update(sandbox, |record| {
-                record.state = SandboxState::Started;
-                record.error_reason = None;
-                record.running = running;
-                record.auth_token = auth_token;
+            make(&sandboxes.making, wanted, |found| {
+                let written = sandboxes.write(&starting, |record| {
+                    record.state = SandboxState::Starting;
+                    record.running = Some(found);
+                    record.auth_token = Hidden::new(keys::random_token());
+                });
+                written.map(drop)
             })
-            .await?;
-        self.watch(sandbox);
-        Ok(record)
+        });
+        match made.await? {
+            Ok(machine) => {
+                sandbox.set_machine(Some(Arc::new(machine)));
+                sandbox.activity.touch();
+                let record = self
+                    .update(sandbox, |record| {
+                        record.state = SandboxState::Started;
+                        record.error_reason = None;
+                    })
+                    .await?;
+                self.watch(sandbox);
+                Ok(record)
+            }
+            Err(error) => {
+                let error = not_made(error);
+                let reason = error.message.clone();
+                self.update(sandbox, |record| {
+                    record.state = match before {
+                        SandboxState::PendingBuild => SandboxState::Error,
+                        before => before,
+                    };
+                    record.running = None;
+                    record.error_reason = Some(reason);
+                })
+                .await?;
+                Err(error)
+            }
+        }
     }
 
     /// Stops a sandbox that runs. One that is deleted when it stops is gone afterwards.
     pub(crate) async fn stop(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<SandboxRecord> {
-        let gate = enter(sandbox)?;
-        match sandbox.state() {
-            SandboxState::Started | SandboxState::Paused => {}
-            SandboxState::Stopped => return Ok(sandbox.record()),
-            _ => return Err(ApiError::bad_request("Sandbox is not in a stoppable state")),
-        }
-        if sandbox.peek(|record| record.intervals.delete) == 0 {
-            return self.destroy(sandbox, gate).await;
-        }
-        self.end_box(sandbox).await?;
-        sandbox.activity.touch();
-        self.update(sandbox, |record| {
-            record.state = SandboxState::Stopped;
-            record.running = None;
+        let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
+        to_the_end(async move {
+            let gate = enter(&sandbox)?;
+            match sandbox.state() {
+                SandboxState::Started | SandboxState::Paused => {}
+                _ => return Err(ApiError::bad_request("Sandbox is not in a stoppable state")),
+            }
+            if sandbox.peek(|record| record.intervals.delete) == 0 {
+                return sandboxes.destroy(&sandbox, gate).await;
+            }
+            sandboxes.end_box(&sandbox).await;
+            sandbox.activity.touch();
+            sandboxes
+                .update(&sandbox, |record| {
+                    record.state = SandboxState::Stopped;
+                    record.running = None;
+                })
+                .await
         })
         .await
     }
@@ -95,27 +148,35 @@ impl Sandboxes {
                 "Ephemeral sandboxes cannot be archived",
             ));
         }
-        match sandbox.state() {
-            SandboxState::Archived => Ok(sandbox.record()),
-            SandboxState::Stopped => {
-                self.update(sandbox, |record| record.state = SandboxState::Archived)
-                    .await
-            }
-            _ => Err(ApiError::bad_request("Sandbox is not stopped")),
+        if sandbox.state() != SandboxState::Stopped {
+            return Err(ApiError::bad_request("Sandbox is not stopped"));
         }
+        self.update(sandbox, |record| record.state = SandboxState::Archived)
+            .await
     }
 
     /// Freezes every process of a sandbox.
     pub(crate) async fn pause(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<SandboxRecord> {
-        let _gate = enter(sandbox)?;
-        if sandbox.state() == SandboxState::Paused {
-            return Ok(sandbox.record());
-        }
-        let machine = sandbox.machine()?;
-        machine
-            .blocking(|machine| machine.inner().freeze())
-            .await
-            .map_err(|error| ApiError {
+        let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
+        to_the_end(async move {
+            let _gate = enter(&sandbox)?;
+            if sandbox.state() == SandboxState::Paused {
+                return Ok(sandbox.record());
+            }
+            let machine = sandbox.machine()?;
+            // First, so that no new request waits for an answer of a box that is frozen.
+            sandboxes
+                .update(&sandbox, |record| record.state = SandboxState::Pausing)
+                .await?;
+            let frozen = machine.blocking(|machine| machine.inner().freeze()).await;
+            let state = match frozen {
+                Ok(()) => SandboxState::Paused,
+                Err(_) => SandboxState::Started,
+            };
+            let record = sandboxes
+                .update(&sandbox, |record| record.state = state)
+                .await?;
+            frozen.map_err(|error| ApiError {
                 code: ErrorCode::UnprocessableEntity,
                 message: format!(
                     "Pausing is not supported for this sandbox: {}",
@@ -123,8 +184,9 @@ impl Sandboxes {
                 ),
                 ..error
             })?;
-        self.update(sandbox, |record| record.state = SandboxState::Paused)
-            .await
+            Ok(record)
+        })
+        .await
     }
 
     async fn resume(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<SandboxRecord> {
@@ -139,8 +201,12 @@ impl Sandboxes {
 
     /// Deletes a sandbox, whatever it is doing.
     pub(crate) async fn delete(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<SandboxRecord> {
-        let gate = sandbox.gate.lock().await;
-        self.destroy(sandbox, gate).await
+        let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
+        to_the_end(async move {
+            let gate = sandbox.gate.lock().await;
+            sandboxes.destroy(&sandbox, gate).await
+        })
+        .await
     }
 
     async fn destroy(
@@ -149,28 +215,17 @@ impl Sandboxes {
         _gate: MutexGuard<'_, ()>,
     ) -> Result<SandboxRecord> {
         if self.by_id(&sandbox.id).is_none() {
-            return Err(ApiError::not_found(format!(
-                "Sandbox with ID or name {} not found",
-                sandbox.id
-            )));
+            return Err(not_found(&sandbox.id));
         }
         // Written down first: what a crash leaves half done, the next start of the server finishes.
         let record = self
             .update(sandbox, |record| record.state = SandboxState::Destroying)
             .await?;
-        self.end_box(sandbox).await?;
-        let (blocking, id) = (Arc::clone(self), sandbox.id.clone());
+        self.end_box(sandbox).await;
+        let (sandboxes, erasing) = (Arc::clone(self), Arc::clone(sandbox));
         tokio::task::spawn_blocking(move || {
-            blocking.remove_traces(&id);
-            blocking.store.write(|transaction| {
-                for access in transaction.list::<SshAccessRecord>(&id)? {
-                    transaction.delete::<SshAccessRecord>(&access.hash)?;
-                }
-                for token in transaction.list::<crate::records::PreviewTokenRecord>(&id)? {
-                    transaction.delete::<crate::records::PreviewTokenRecord>(&token.hash)?;
-                }
-                transaction.delete::<SandboxRecord>(&id)
-            })
+            sandboxes.remove_traces(&erasing.id);
+            sandboxes.erase(&erasing)
         })
         .await??;
         self.forget(sandbox);
@@ -181,88 +236,29 @@ impl Sandboxes {
         };
         self.departed.remember(gone.clone());
         self.tell(&gone, Some(SandboxState::Destroying));
+        if !gone.stands_on().is_empty() {
+            self.collect_later();
+        }
         Ok(gone)
     }
 
-    /// Ends the box, if there is one. Afterwards no process of the sandbox runs.
-    async fn end_box(&self, sandbox: &Arc<Sandbox>) -> Result<()> {
-        let Some(machine) = sandbox.current_machine() else {
-            return Ok(());
-        };
-        // Nobody gets at it any more, and its watcher knows that the end was wanted.
-        sandbox.set_machine(None);
-        machine.toolbox.close().await;
-        machine
-            .blocking(|machine| {
-                // A frozen process hears no signal.
-                drop(machine.inner().thaw());
-                machine.stop()
-            })
-            .await
-    }
-
-    /// Notices when a box ends by itself.
-    pub(super) fn watch(self: &Arc<Self>, sandbox: &Arc<Sandbox>) {
-        let Some(machine) = sandbox.current_machine() else {
-            return;
-        };
-        let ended = match Readiness::of(machine.inner()) {
-            Ok(ended) => ended,
-            Err(error) => {
-                tracing::error!(sandbox = sandbox.id, %error, "a box cannot be watched");
-                return;
-            }
-        };
-        let (sandboxes, sandbox) = (Arc::downgrade(self), Arc::downgrade(sandbox));
-        let machine = Arc::downgrade(&machine);
-        tokio::spawn(async move {
-            // An error of the watching is no end of the box.
-            if ended.readable().await.is_err() {
-                return;
-            }
-            let (Some(sandboxes), Some(sandbox)) = (sandboxes.upgrade(), sandbox.upgrade()) else {
-                return;
-            };
-            if let Err(error) = sandboxes.note_end(&sandbox, &machine).await {
-                tracing::error!(
-                    sandbox = sandbox.id,
-                    error = error.message,
-                    "the end of a box was not noted"
-                );
+    /// Looks in the background whether what a sandbox stood on is needed by others.
+    fn collect_later(self: &Arc<Self>) {
+        let making = Arc::clone(&self.making);
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = making.collect() {
+                let error = crate::error::chain(&error);
+                tracing::warn!(error, "what a sandbox stood on was not looked at");
             }
         });
     }
+}
 
-    async fn note_end(
-        self: &Arc<Self>,
-        sandbox: &Arc<Sandbox>,
-        ended: &Weak<Machine>,
-    ) -> Result<()> {
-        let _gate = sandbox.gate.lock().await;
-        let current = sandbox.current_machine();
-        // Ended on purpose, or by now another one: nothing to tell.
-        let Some(machine) = current.filter(|machine| Weak::ptr_eq(&Arc::downgrade(machine), ended))
-        else {
-            return Ok(());
-        };
-        sandbox.set_machine(None);
-        machine.blocking(Machine::stop).await?;
-        tracing::warn!(sandbox = sandbox.id, "a box has ended by itself");
-        self.update(sandbox, |record| {
-            record.state = SandboxState::Stopped;
-            record.running = None;
-            record.error_reason = Some("the sandbox's box has ended unexpectedly".into());
-        })
-        .await?;
-        Ok(())
-    }
-
-    /// Removes everything of a sandbox that is not in the store. What cannot be removed now is removed later.
-    pub(super) fn remove_traces(&self, id: &str) {
-        remove_groups(&self.making, id);
-        self.making
-            .throw_away(&self.making.config.box_directory(id));
-    }
+/// Does a change to its end, whether or not somebody still waits for it.
+pub(super) async fn to_the_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    tokio::spawn(change).await?
 }
 
 /// Begins a change of state, unless another is on its way.

@@ -9,6 +9,7 @@
 //! ```
 //!
 //! - A change of state holds the sandbox's gate; a second one is refused meanwhile, a deletion waits.
+//! - A change is done to its end, even if the client has gone that asked for it.
 //! - What is answered is in the store. Memory is a copy of it, so that reading costs nothing.
 //!
 //! **Invariant:** only this module changes a record, starts a box or ends one.
@@ -16,12 +17,14 @@
 mod clocks;
 mod create;
 mod departed;
+mod ending;
 mod lifecycle;
 mod pending;
 mod registry;
 mod restore;
 mod sandbox;
 mod saving;
+mod settings;
 
 pub(crate) use clocks::run as run_clocks;
 pub(crate) use create::NewSandbox;

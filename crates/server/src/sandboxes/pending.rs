@@ -5,12 +5,16 @@ use std::sync::Arc;
 use holm_daytona_wire::sandbox::SandboxState;
 use holm_daytona_wire::snapshot::SnapshotState;
 
+use super::lifecycle::to_the_end;
 use super::registry::Sandboxes;
 use super::sandbox::Sandbox;
 use crate::builds::{Builds, Stage};
 use crate::error::Result;
 use crate::machines::Activity;
 use crate::records::{SandboxRecord, SnapshotRecord};
+
+/// Whom an image's processes run as if it does not say.
+const ROOT: &str = "root";
 
 impl Sandboxes {
     /// Writes a sandbox down whose image is being built, and starts it when the image is there.
@@ -19,22 +23,20 @@ impl Sandboxes {
         record: SandboxRecord,
         builds: &Arc<Builds>,
     ) -> Result<Arc<Sandbox>> {
-        self.reserve(&record)?;
-        let store = Arc::clone(&self.store);
-        let stored = tokio::task::spawn_blocking(move || {
-            let stored = store.put(&record);
-            (record, stored)
-        });
-        let (record, stored) = stored.await?;
-        if let Err(error) = stored {
-            self.release(&record);
-            return Err(error.into());
-        }
-        let sandbox = Sandbox::new(record.clone(), Activity::since(record.created_at));
-        self.insert(&sandbox);
-        self.tell(&record, None);
-        self.wait_for_build(&sandbox, builds);
-        Ok(sandbox)
+        let reservation = self.reserve(&record)?;
+        let (sandboxes, builds) = (Arc::clone(self), Arc::clone(builds));
+        to_the_end(async move {
+            let store = Arc::clone(&sandboxes.store);
+            let stored = tokio::task::spawn_blocking(move || store.put(&record).map(|()| record));
+            let record = stored.await??;
+            let sandbox = Sandbox::new(record.clone(), Activity::since(record.created_at));
+            sandboxes.insert(&sandbox);
+            drop(reservation);
+            sandboxes.tell(&record, None);
+            sandboxes.wait_for_build(&sandbox, &builds);
+            Ok(sandbox)
+        })
+        .await
     }
 
     /// Goes on waiting where an earlier life of the server was.
@@ -61,17 +63,6 @@ impl Sandboxes {
                     error = error.message,
                     "a built sandbox did not start"
                 );
-                let failed = sandboxes.update(&sandbox, |record| {
-                    record.state = SandboxState::Error;
-                    record.error_reason = Some(error.message);
-                });
-                if let Err(error) = failed.await {
-                    tracing::error!(
-                        sandbox = sandbox.id,
-                        error = error.message,
-                        "a failure was not noted"
-                    );
-                }
             }
         });
     }
@@ -82,11 +73,11 @@ impl Sandboxes {
             return Ok(());
         }
         let found: Option<SnapshotRecord> = self.store.get(snapshot)?;
-        let active = found
-            .as_ref()
-            .filter(|found| found.state == SnapshotState::Active);
-        let Some(built) = active else {
-            let reason = found.and_then(|found| found.error_reason);
+        let (built, reason) = match found {
+            Some(found) if found.state == SnapshotState::Active => (Some(found), None),
+            found => (None, found.and_then(|found| found.error_reason)),
+        };
+        let Some(built) = built else {
             self.update(sandbox, |record| {
                 record.state = SandboxState::BuildFailed;
                 record.error_reason =
@@ -96,14 +87,13 @@ impl Sandboxes {
             return Ok(());
         };
         self.update(sandbox, |record| {
-            record.foundation = built.foundation.clone();
+            record.foundation = built.foundation;
             if record.user.is_empty() {
-                record.user = built.image_user.clone().unwrap_or_else(|| "root".into());
+                record.user = built.image_user.unwrap_or_else(|| ROOT.into());
             }
-            record.state = SandboxState::Stopped;
         })
         .await?;
-        self.start(sandbox).await?;
+        self.start_pending(sandbox).await?;
         Ok(())
     }
 }

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use holm_daytona_wire::sandbox::SandboxState;
-use holm_store::Store;
+use holm_store::{Store, StoreError};
 use tokio::sync::broadcast;
 
 use super::departed::Departed;
-use super::sandbox::Sandbox;
+use super::sandbox::{Existence, Sandbox};
 use crate::clock;
 use crate::error::{ApiError, Result};
 use crate::machines::Making;
-use crate::records::{OrganizationRecord, SandboxRecord};
+use crate::records::{OrganizationRecord, PreviewTokenRecord, SandboxRecord, SshAccessRecord};
 
 /// Changes that a listener may be behind before it misses some.
 const CHANGES_KEPT: usize = 1_024;
@@ -79,9 +79,7 @@ impl Sandboxes {
                 .or_else(by_name)
                 .cloned()
         });
-        found.ok_or_else(|| {
-            ApiError::not_found(format!("Sandbox with ID or name {id_or_name} not found"))
-        })
+        found.ok_or_else(|| not_found(id_or_name))
     }
 
     /// A sandbox that was just deleted.
@@ -107,7 +105,7 @@ impl Sandboxes {
     }
 
     /// Takes a name for a sandbox that is being made, if it is free and the organisation may have one more.
-    pub(super) fn reserve(&self, record: &SandboxRecord) -> Result<()> {
+    pub(super) fn reserve(self: &Arc<Self>, record: &SandboxRecord) -> Result<Reservation> {
         let sandboxes_max = self.making.config.limits.sandboxes_max;
         let key = name_key(record);
         self.change_known(|known| {
@@ -126,14 +124,13 @@ impl Sandboxes {
                     ),
                 ));
             }
-            known.names.insert(key, record.id.clone());
+            known.names.insert(key.clone(), record.id.clone());
             Ok(())
+        })?;
+        Ok(Reservation {
+            sandboxes: Arc::clone(self),
+            key,
         })
-    }
-
-    /// Gives a reserved name back.
-    pub(super) fn release(&self, record: &SandboxRecord) {
-        self.change_known(|known| known.names.remove(&name_key(record)));
     }
 
     pub(super) fn insert(&self, sandbox: &Arc<Sandbox>) {
@@ -152,25 +149,66 @@ impl Sandboxes {
         });
     }
 
-    /// Changes a record: in the store, then in memory, then told to listeners.
+    /// Changes a record: in the store, then in memory, then told to listeners. Done to the end even if nobody waits.
     pub(crate) async fn update(
         self: &Arc<Self>,
         sandbox: &Arc<Sandbox>,
-        change: impl FnOnce(&mut SandboxRecord),
+        change: impl FnOnce(&mut SandboxRecord) + Send + 'static,
     ) -> Result<SandboxRecord> {
-        let _pen = sandbox.pen.lock().await;
+        let (sandboxes, writing) = (Arc::clone(self), Arc::clone(sandbox));
+        let written = tokio::task::spawn_blocking(move || sandboxes.write(&writing, change));
+        written.await??.ok_or_else(|| not_found(&sandbox.id))
+    }
+
+    /// The same on a thread that may block; none if the sandbox is gone.
+    pub(super) fn write(
+        &self,
+        sandbox: &Sandbox,
+        change: impl FnOnce(&mut SandboxRecord),
+    ) -> Result<Option<SandboxRecord>, StoreError> {
+        let existence = sandbox.pen();
+        if *existence == Existence::Gone {
+            return Ok(None);
+        }
         let mut record = sandbox.record();
         let old = record.state.clone();
         change(&mut record);
         record.updated_at = clock::now();
-        let store = Arc::clone(&self.store);
-        let record =
-            tokio::task::spawn_blocking(move || store.put(&record).map(|()| record)).await??;
+        self.store.put(&record)?;
         sandbox.replace_record(record.clone());
         if record.state != old {
             self.tell(&record, Some(old));
         }
-        Ok(record)
+        Ok(Some(record))
+    }
+
+    /// Writes down when a sandbox was last active. Nobody is told, and nothing else about it has changed.
+    pub(super) fn write_activity(&self, sandbox: &Sandbox) -> Result<(), StoreError> {
+        let existence = sandbox.pen();
+        if *existence == Existence::Gone {
+            return Ok(());
+        }
+        let record = sandbox.record();
+        self.store.put(&record)?;
+        sandbox.replace_record(record);
+        Ok(())
+    }
+
+    /// Removes a record, with the doors that lead to its sandbox. Nothing writes it again.
+    pub(super) fn erase(&self, sandbox: &Sandbox) -> Result<(), StoreError> {
+        let mut existence = sandbox.pen();
+        let id = &sandbox.id;
+        self.store.write(|transaction| {
+            for access in transaction.list::<SshAccessRecord>(id)? {
+                transaction.delete::<SshAccessRecord>(&access.hash)?;
+            }
+            for token in transaction.list::<PreviewTokenRecord>(id)? {
+                transaction.delete::<PreviewTokenRecord>(&token.hash)?;
+            }
+            transaction.delete::<SandboxRecord>(id)
+        })?;
+        *existence = Existence::Gone;
+        Ok(())
     }
 
     pub(super) fn tell(&self, record: &SandboxRecord, old: Option<SandboxState>) {
@@ -187,6 +225,28 @@ impl Sandboxes {
         let found = found.ok_or_else(|| ApiError::unauthorized("the organisation is gone"))?;
         Ok(self.making.ids(found.id_range))
     }
+}
+
+/// A name that is taken until this is dropped; for good once its sandbox is there.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    sandboxes: Arc<Sandboxes>,
+    key: (String, String),
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.sandboxes.change_known(|known| {
+            let is_there = |id: &String| known.by_id.contains_key(id);
+            if !known.names.get(&self.key).is_some_and(is_there) {
+                known.names.remove(&self.key);
+            }
+        });
+    }
+}
+
+pub(super) fn not_found(id_or_name: &str) -> ApiError {
+    ApiError::not_found(format!("Sandbox with ID or name {id_or_name} not found"))
 }
 
 fn name_key(record: &SandboxRecord) -> (String, String) {

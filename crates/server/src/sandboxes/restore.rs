@@ -9,8 +9,8 @@ use holm_daytona_wire::sandbox::SandboxState;
 use super::registry::Sandboxes;
 use super::sandbox::Sandbox;
 use crate::error::Result;
-use crate::machines::{Activity, Adopted, Wanted, adopt, empty_trash, remove_groups};
-use crate::records::{SandboxRecord, VolumeRecord};
+use crate::machines::{Activity, Adopted, Wanted, adopt, remove_groups};
+use crate::records::SandboxRecord;
 
 /// Loads every sandbox, adopts the boxes that still run, and removes what belongs to nobody.
 pub(crate) async fn restore(sandboxes: &Arc<Sandboxes>) -> Result<()> {
@@ -22,7 +22,8 @@ pub(crate) async fn restore(sandboxes: &Arc<Sandboxes>) -> Result<()> {
         restore_one(sandboxes, record).await?;
     }
     let sweeping = Arc::clone(sandboxes);
-    tokio::task::spawn_blocking(move || remove_unknown(&sweeping, &known)).await?
+    tokio::task::spawn_blocking(move || remove_unknown(&sweeping, &known)).await?;
+    Ok(())
 }
 
 async fn restore_one(sandboxes: &Arc<Sandboxes>, record: SandboxRecord) -> Result<()> {
@@ -58,14 +59,14 @@ async fn restore_one(sandboxes: &Arc<Sandboxes>, record: SandboxRecord) -> Resul
             sandbox.set_machine(Some(machine));
             sandboxes.watch(&sandbox);
             tracing::info!(sandbox = record.id, "a running sandbox was found again");
-            let is_told = matches!(
-                record.state,
-                SandboxState::Started | SandboxState::Paused | SandboxState::Destroying
-            );
-            // The server died between the start of the box and the note that it is started.
-            if !is_told {
-                let started = |record: &mut SandboxRecord| record.state = SandboxState::Started;
-                sandboxes.update(&sandbox, started).await?;
+            match record.state {
+                SandboxState::Started | SandboxState::Paused | SandboxState::Destroying => {}
+                // It was on its way from one to the other.
+                _ => {
+                    sandboxes
+                        .update(&sandbox, |record| record.state = SandboxState::Started)
+                        .await?;
+                }
             }
         }
         Adopted::Gone(reason) => {
@@ -91,20 +92,9 @@ async fn restore_one(sandboxes: &Arc<Sandboxes>, record: SandboxRecord) -> Resul
     Ok(())
 }
 
-/// Folders of boxes and volumes that were never written down, and what was on its way to be removed.
-fn remove_unknown(sandboxes: &Sandboxes, known: &HashSet<String>) -> Result<()> {
+/// Folders of boxes that were never written down, and what was on its way to be removed.
+fn remove_unknown(sandboxes: &Sandboxes, known: &HashSet<String>) {
     let config = &sandboxes.making.config;
-    let volumes: Vec<VolumeRecord> = sandboxes.store.all()?;
-    let volumes: HashSet<&str> = volumes.iter().map(|volume| volume.id.as_str()).collect();
-    let entries = fs::read_dir(config.volumes()).into_iter().flatten();
-    for entry in entries.flatten() {
-        if let Some(id) = entry.file_name().to_str()
-            && !volumes.contains(id)
-        {
-            tracing::info!(volume = id, "the folder of an unknown volume is removed");
-            sandboxes.making.remove_volume(id);
-        }
-    }
     let entries = fs::read_dir(config.boxes()).into_iter().flatten();
     for entry in entries.flatten() {
         if let Some(id) = entry.file_name().to_str()
@@ -114,6 +104,5 @@ fn remove_unknown(sandboxes: &Sandboxes, known: &HashSet<String>) -> Result<()> 
             sandboxes.remove_traces(id);
         }
     }
-    empty_trash(&config.trash());
-    Ok(())
+    sandboxes.making.empty_trash();
 }

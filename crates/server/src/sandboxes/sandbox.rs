@@ -1,9 +1,9 @@
 //! One sandbox, in memory.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use holm_daytona_wire::sandbox::SandboxState;
-use tokio::sync::Mutex;
+use tokio::sync::Mutex as Gate;
 
 use crate::error::{ApiError, Result};
 use crate::machines::{Activity, Machine};
@@ -18,9 +18,16 @@ pub struct Sandbox {
     record: RwLock<SandboxRecord>,
     machine: RwLock<Option<Arc<Machine>>>,
     /// Held by whoever changes its state.
-    pub(super) gate: Mutex<()>,
+    pub(super) gate: Gate<()>,
     /// Held while its record is written.
-    pub(super) pen: Mutex<()>,
+    pen: Mutex<Existence>,
+}
+
+/// Whether a sandbox has a record to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Existence {
+    Here,
+    Gone,
 }
 
 impl Sandbox {
@@ -31,8 +38,8 @@ impl Sandbox {
             activity,
             record: RwLock::new(record),
             machine: RwLock::new(None),
-            gate: Mutex::new(()),
-            pen: Mutex::new(()),
+            gate: Gate::new(()),
+            pen: Mutex::new(Existence::Here),
         })
     }
 
@@ -41,6 +48,11 @@ impl Sandbox {
         let mut record = self.peek(Clone::clone);
         record.last_activity_at = self.activity.last();
         record
+    }
+
+    /// The right to write its record. Held by threads that may block.
+    pub(super) fn pen(&self) -> MutexGuard<'_, Existence> {
+        self.pen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn state(&self) -> SandboxState {

@@ -9,5 +9,6 @@
 )]
 
 mod kernel;
+mod routes;
 mod serving;
 mod support;

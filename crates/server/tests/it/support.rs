@@ -149,6 +149,31 @@ impl TestServer {
         made["id"].as_str().unwrap().to_owned()
     }
 
+    /// Runs a shell script in a sandbox, and gives its exit code and what it printed.
+    #[track_caller]
+    pub(crate) fn execute(&self, id: &str, script: &str) -> (i64, String) {
+        let request = json!({ "command": script, "timeout": 60 });
+        let path = format!("/toolbox/{id}/process/execute");
+        let done = self.post(&path, request).ok();
+        let printed = done["result"].as_str().unwrap_or_default().to_owned();
+        (done["exitCode"].as_i64().unwrap(), printed)
+    }
+
+    /// Runs a shell script that has to succeed, and gives what it printed, without the last line's end.
+    #[track_caller]
+    pub(crate) fn run(&self, id: &str, script: &str) -> String {
+        let (code, printed) = self.execute(id, script);
+        assert_eq!(code, 0, "{script}: {printed}");
+        printed.trim_end().to_owned()
+    }
+
+    /// A request about a sandbox that changes its state, without a body.
+    #[track_caller]
+    pub(crate) fn turn(&self, id: &str, change: &str) -> Value {
+        self.post(&format!("/api/sandbox/{id}/{change}"), json!({}))
+            .ok()
+    }
+
     /// The folder of a sandbox on the host.
     pub(crate) fn box_directory(&self, id: &str) -> std::path::PathBuf {
         self.data.path().join("data/boxes").join(id)
