@@ -12,7 +12,7 @@ use crate::keys;
 use crate::sandboxes::Sandbox;
 use crate::state::AppState;
 
-const PREVIEW_TOKEN: &str = "x-daytona-preview-token";
+pub(crate) const PREVIEW_TOKEN: &str = "x-daytona-preview-token";
 /// Browsers cannot set headers on WebSockets.
 pub(crate) const TOKEN_PARAMETER: &str = "DAYTONA_SANDBOX_AUTH_KEY";
 
@@ -77,17 +77,17 @@ pub(crate) fn toolbox_caller(state: &AppState, parts: &Parts, id: &str) -> Resul
     }
 }
 
-fn bearer(parts: &Parts) -> Option<&str> {
+pub(crate) fn bearer(parts: &Parts) -> Option<&str> {
     let value = parts.headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, key) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
 }
 
-fn header<'a>(parts: &'a Parts, name: &str) -> Option<&'a str> {
+pub(crate) fn header<'a>(parts: &'a Parts, name: &str) -> Option<&'a str> {
     parts.headers.get(name)?.to_str().ok()
 }
 
-fn cookie(parts: &Parts, name: &str) -> Option<String> {
+pub(crate) fn cookie(parts: &Parts, name: &str) -> Option<String> {
     let all = parts.headers.get_all(COOKIE);
     all.iter()
         .filter_map(|value| value.to_str().ok())

@@ -13,6 +13,8 @@ pub struct ServerConfig {
     /// Where the database, the boxes, snapshots and volumes are kept.
     pub data: PathBuf,
     pub tls: Option<TlsFiles>,
+    /// Where SSH into sandboxes is served, if at all.
+    pub ssh_listen: Option<SocketAddr>,
     /// What clients call this server, when they cannot use the address of the request, as behind a proxy.
     pub public_url: Option<String>,
     /// Below this domain, `PORT-SANDBOX.DOMAIN` leads to a port inside a sandbox.
@@ -46,12 +48,16 @@ pub struct ServerLimits {
     pub json_bytes_max: usize,
     /// One uploaded file.
     pub upload_bytes_max: u64,
+    /// How long a client may send or take nothing in the middle of a file.
+    pub silence_max: Duration,
     /// Terminals of one sandbox.
     pub terminals_max: usize,
     /// Sessions of one sandbox.
     pub sessions_max: usize,
     /// What one command may print into one answer; the rest is dropped and said to be.
     pub output_bytes_max: usize,
+    /// How long a program in a box may take until its answer begins.
+    pub preview_patience: Duration,
     /// How often the clocks of sandboxes are looked at.
     pub tick: Duration,
     /// What the intervals of sandboxes count, so that tests need not wait for real ones.
@@ -69,9 +75,11 @@ impl Default for ServerLimits {
             header_patience: Duration::from_secs(30),
             json_bytes_max: 16 * 1024 * 1024,
             upload_bytes_max: 64 * 1024 * 1024 * 1024,
+            silence_max: Duration::from_secs(60),
             terminals_max: 64,
             sessions_max: 256,
             output_bytes_max: 64 * 1024 * 1024,
+            preview_patience: Duration::from_secs(10 * 60),
             tick: Duration::from_secs(10),
             minute: Duration::from_secs(60),
             drain: Duration::from_secs(20),
@@ -85,6 +93,7 @@ impl ServerConfig {
             listen,
             data,
             tls: None,
+            ssh_listen: None,
             public_url: None,
             preview_domain: None,
             toolchain_home: None,

@@ -150,10 +150,7 @@ pub(crate) async fn render(plane: Plane, request: Request, next: Next) -> Respon
             tracing::debug!(%status, message = %error.message, cause = %chain, "request failed");
         }
     }
-    let store_failed = error
-        .cause
-        .as_deref()
-        .is_some_and(|cause| cause.is::<StoreError>());
+    let store_failed = matches!(&error.cause, Some(cause) if cause.is::<StoreError>());
     let now = clock::rfc3339(clock::now());
     let headers = std::mem::take(response.headers_mut());
     let mut rendered = match plane {

@@ -20,7 +20,9 @@ use crate::error::ServeError;
 use crate::events;
 use crate::machines::Making;
 use crate::metrics::Metrics;
+use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
+use crate::ssh;
 use crate::state::Shared;
 use crate::tls;
 
@@ -42,6 +44,7 @@ pub struct ServerHandle {
     serving: JoinHandle<()>,
     /// What goes on beside the requests.
     aside: Vec<JoinHandle<()>>,
+    builds: Arc<Builds>,
 }
 
 impl Server {
@@ -88,6 +91,10 @@ impl Server {
         let tls = self.config.tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = accept::listen(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let door = match self.config.ssh_listen {
+            Some(address) => Some(ssh::listen(address, &self.config.data)?),
+            None => None,
+        };
         let config = ServerConfig {
             listen: address,
             ..self.config
@@ -106,7 +113,6 @@ impl Server {
         let builds = Builds::new(Arc::clone(&self.store), Arc::clone(&sandboxes.making));
         builds.restore()?;
         sandboxes.making.collect()?;
-        sandboxes.making.collect_volumes()?;
         sandboxes.wait_for_builds(&builds);
         let metrics = Metrics::new();
         let mut aside = vec![
@@ -118,11 +124,20 @@ impl Server {
             config,
             store: self.store,
             sandboxes,
-            builds,
+            builds: Arc::clone(&builds),
             metrics: Arc::clone(&metrics),
+            ssh: door.as_ref().map(|door| door.address),
         });
+        if let Some(door) = door {
+            aside.push(tokio::spawn(ssh::run(door, state.clone())));
+        }
         let (events, io) = events::layer(&state);
         let changes = state.sandboxes.changes();
+        let tick = state.config.limits.tick;
+        aside.push(tokio::spawn(tokens::run_sweeps(
+            Arc::clone(&state.store),
+            tick,
+        )));
         aside.push(tokio::spawn(events::run(state.clone(), io, changes)));
         let serving = Serving {
             limits: state.config.limits,
@@ -140,6 +155,7 @@ impl Server {
             stop,
             serving,
             aside,
+            builds,
         })
     }
 }
@@ -153,6 +169,7 @@ impl ServerHandle {
         self.stop.send_replace(Stop::Drain);
         // Why it ended does not matter any more.
         drop(self.serving.await);
+        self.builds.close().await;
         self.stop.send_replace(Stop::Cut);
     }
 }

@@ -1,5 +1,6 @@
 //! What all handlers share.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
@@ -21,18 +22,32 @@ pub(crate) struct Shared {
     pub(crate) sandboxes: Arc<Sandboxes>,
     pub(crate) builds: Arc<Builds>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Where SSH is served.
+    pub(crate) ssh: Option<SocketAddr>,
 }
 
 impl Shared {
+    /// How clients reach us: over TLS, by our own files or by those of a proxy before us.
+    pub(crate) fn scheme(&self) -> &'static str {
+        let is_https = match &self.config.public_url {
+            Some(url) => url.starts_with("https://"),
+            None => self.config.tls.is_some(),
+        };
+        if is_https { "https" } else { "http" }
+    }
+
+    /// Where a port of a sandbox is found, by its id or a signed token.
+    pub(crate) fn preview_url(&self, port: u16, name: &str) -> String {
+        let domain = crate::preview::domain(&self.config);
+        format!("{}://{port}-{name}.{domain}", self.scheme())
+    }
+
     /// What the client of this request calls us: an address that works for it.
     pub(crate) fn public_url(&self, headers: &HeaderMap) -> String {
         if let Some(url) = &self.config.public_url {
             return url.trim_end_matches('/').to_owned();
         }
-        let scheme = match self.config.tls {
-            Some(_) => "https",
-            None => "http",
-        };
+        let scheme = self.scheme();
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         match host.filter(|host| is_authority(host)) {
             Some(host) => format!("{scheme}://{host}"),

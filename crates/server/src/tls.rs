@@ -30,11 +30,12 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ServeError> {
         .map_err(|error| unusable(&files.certificate, error))?
         .with_no_client_auth()
         .with_single_cert(certificates, key)
-        .map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => {
+        .map_err(|error| {
+            if matches!(error, rustls::Error::InconsistentKeys(_)) {
                 unusable(&files.key, "the key belongs to another certificate")
+            } else {
+                unusable(&files.key, error)
             }
-            error => unusable(&files.key, error),
         })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))

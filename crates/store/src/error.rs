@@ -41,7 +41,16 @@ pub enum StoreError {
 impl StoreError {
     /// What the operator can do about it.
     pub fn hint(&self) -> Option<&'static str> {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match self {
+            Self::Open { source, .. }
+                if matches!(
+                    source.sqlite_error_code(),
+                    Some(DatabaseCorrupt | NotADatabase)
+                ) =>
+            {
+                Some("the file is damaged: put a backup in its place, or use another data folder")
+            }
             Self::Open { .. } => {
                 Some("check that the data folder exists, is yours and has space left")
             }

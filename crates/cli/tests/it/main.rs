@@ -13,5 +13,7 @@ mod help;
 mod help_sandbox;
 mod kernel;
 mod serve;
+mod serve_data;
+mod server;
 mod support;
 mod usage;

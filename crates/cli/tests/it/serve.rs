@@ -1,83 +1,7 @@
 //! `holm serve` and `holm key`, from the first start on.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::{Child, ChildStderr};
-
-use rustix::process::Signal;
-
-use crate::support::{Output, TestEnvironment, read_until, send, stable};
-
-/// A server in the background. Ended by the test, or with it.
-struct Serving<'a> {
-    env: &'a TestEnvironment,
-    child: Option<Child>,
-    stderr: BufReader<ChildStderr>,
-    /// What it said first.
-    said: String,
-    address: String,
-}
-
-impl<'a> Serving<'a> {
-    fn start(env: &'a TestEnvironment, more: &[&str]) -> Self {
-        let mut arguments = vec!["serve"];
-        if !more.contains(&"--listen") {
-            arguments.extend(["--listen", "127.0.0.1:0"]);
-        }
-        arguments.extend(more);
-        let mut child = env.holm(&arguments).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("://") {
-            assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
-        }
-        let address = said.split("://").nth(1).unwrap();
-        let address = address.split(['/', '"']).next().unwrap().to_owned();
-        Self {
-            env,
-            child: Some(child),
-            stderr,
-            said,
-            address,
-        }
-    }
-
-    fn child(&mut self) -> &mut Child {
-        self.child.as_mut().unwrap()
-    }
-
-    /// The status line of an answer.
-    fn get(&self, path: &str, key: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {key}\r\nconnection: close\r\n\r\n",
-            self.address
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.lines().next().unwrap_or_default().to_owned()
-    }
-
-    fn stop(mut self) -> Output {
-        send(self.child(), Signal::TERM);
-        let mut rest = String::new();
-        self.stderr.read_to_string(&mut rest).unwrap();
-        let child = self.child.take().unwrap();
-        let mut output = self.env.finish(child);
-        output.stderr = format!("{}{rest}", self.said).into_bytes();
-        output
-    }
-}
-
-impl Drop for Serving<'_> {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-    }
-}
+use crate::server::Serving;
+use crate::support::{Output, TestEnvironment, read_until, stable};
 
 /// Replaces what differs from run to run: the port, and keys.
 fn shown(output: &Output, address: &str) -> String {
@@ -105,9 +29,9 @@ fn the_first_key_is_shown_once_and_opens_the_server() {
         lines.replace(&key, "[KEY]"),
         format!("  export DAYTONA_API_URL=http://{address}/api\n  export DAYTONA_API_KEY=[KEY]\n")
     );
-    assert_eq!(server.get("/api/sandbox", &key), "HTTP/1.1 200 OK");
+    assert_eq!(server.status_line("/api/sandbox", &key), "HTTP/1.1 200 OK");
     assert_eq!(
-        server.get("/api/sandbox", "holm_wrong"),
+        server.status_line("/api/sandbox", "holm_wrong"),
         "HTTP/1.1 401 Unauthorized"
     );
     let stopped = server.stop();
@@ -123,7 +47,7 @@ fn the_first_key_is_shown_once_and_opens_the_server() {
     stopping: requests in flight may end, sandboxes go on; press Ctrl-C again to stop at once
     ");
     let server = Serving::start(&env, &[]);
-    assert_eq!(server.get("/api/sandbox", &key), "HTTP/1.1 200 OK");
+    assert_eq!(server.status_line("/api/sandbox", &key), "HTTP/1.1 200 OK");
     let address = server.address.clone();
     insta::assert_snapshot!(shown(&server.stop(), &address), @r"
     exit code: 0
@@ -139,7 +63,7 @@ fn a_given_key_is_taken_and_not_printed() {
     let env = TestEnvironment::new().with("HOLM_API_KEY", key);
     for _ in 0..2 {
         let server = Serving::start(&env, &["--log-format", "json", "--data", "elsewhere"]);
-        assert_eq!(server.get("/api/sandbox", key), "HTTP/1.1 200 OK");
+        assert_eq!(server.status_line("/api/sandbox", key), "HTTP/1.1 200 OK");
         let output = server.stop();
         assert_eq!(output.text(), "");
         assert!(!output.errors().contains(key), "{output}");
@@ -171,7 +95,7 @@ fn keys_are_made_and_revoked_beside_a_running_server() {
     note: this key is not shown again
     ");
     let key = made.success();
-    assert_eq!(server.get("/api/sandbox", &key), "HTTP/1.1 200 OK");
+    assert_eq!(server.status_line("/api/sandbox", &key), "HTTP/1.1 200 OK");
     insta::assert_snapshot!(env.run(["key", "create", "ci", "--organization", "team"]), @r"
     exit code: 1
     ----- stderr
@@ -197,7 +121,7 @@ fn keys_are_made_and_revoked_beside_a_running_server() {
     let revoked = env.run(["key", "revoke", "ci", "--organization", "team", "--json"]);
     assert_eq!(revoked.json()["name"], "ci");
     assert_eq!(
-        server.get("/api/sandbox", &key),
+        server.status_line("/api/sandbox", &key),
         "HTTP/1.1 401 Unauthorized"
     );
     insta::assert_snapshot!(env.run(["key", "revoke", "ci"]), @r"

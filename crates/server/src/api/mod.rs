@@ -7,6 +7,7 @@ pub(crate) mod body;
 mod build_log;
 pub(crate) mod health;
 pub(crate) mod metrics;
+mod preview;
 pub(crate) mod query;
 mod sandbox_changes;
 mod sandbox_create;
@@ -19,6 +20,7 @@ mod sandbox_show;
 mod sandboxes;
 mod secrets;
 mod snapshots;
+mod ssh_access;
 mod volumes;
 
 use axum::Router;
@@ -34,9 +36,11 @@ pub(crate) fn router() -> Router<AppState> {
     Router::new()
         .merge(account::router())
         .merge(health::router())
+        .merge(preview::router())
         .merge(sandbox_changes::router())
         .merge(sandboxes::router())
         .merge(secrets::router())
         .merge(snapshots::router())
+        .merge(ssh_access::router())
         .merge(volumes::router())
 }

@@ -188,15 +188,27 @@ mod tests {
                 (true, None, None),
             ),
             // So does asking only for not blocking.
-            (open, json!({ "networkBlockAll": false }), (false, None, None)),
+            (
+                open,
+                json!({ "networkBlockAll": false }),
+                (false, None, None),
+            ),
             (
                 open,
                 json!({ "networkBlockAll": false, "networkAllowList": "1.0.0.0/8" }),
                 (false, Some("1.0.0.0/8"), Some("a.b")),
             ),
             // An empty text clears one list.
-            (open, json!({ "networkAllowList": "" }), (false, None, Some("a.b"))),
-            (open, json!({ "domainAllowList": "" }), (false, Some("10.0.0.0/8"), None)),
+            (
+                open,
+                json!({ "networkAllowList": "" }),
+                (false, None, Some("a.b")),
+            ),
+            (
+                open,
+                json!({ "domainAllowList": "" }),
+                (false, Some("10.0.0.0/8"), None),
+            ),
             // What is blocked stays blocked until somebody says otherwise.
             (
                 (true, None, None),

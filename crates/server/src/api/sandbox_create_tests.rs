@@ -95,11 +95,18 @@ fn what_is_said_is_kept() {
         "volumes": [{ "volumeId": "v", "mountPath": "/data/", "subpath": "a/b" }],
         "networkAllowList": "10.0.0.0/8", "domainAllowList": ""
     }));
-    assert_eq!((made.name.as_str(), made.target.as_str()), ("web-7.a_b", "eu"));
+    assert_eq!(
+        (made.name.as_str(), made.target.as_str()),
+        ("web-7.a_b", "eu")
+    );
     assert_eq!(made.labels["code-toolbox-language"], "python");
     // No archiving sooner than the longest; deleted as soon as it stops.
     assert_eq!(
-        (made.intervals.stop, made.intervals.archive, made.intervals.delete),
+        (
+            made.intervals.stop,
+            made.intervals.archive,
+            made.intervals.delete
+        ),
         (0, 43_200, 0)
     );
     assert_eq!(made.destroy_at, Some(NOW + 120_000));
@@ -117,32 +124,95 @@ fn what_daytona_refuses_is_refused() {
         (json!({ "gpu": 1 }), "400 GPUs are not available"),
         (json!({ "kvm": true }), "400 virtual machines"),
         (json!({ "linkedSandbox": "x" }), "501 linked sandboxes"),
-        (json!({ "outboundProxyUrl": "http://p" }), "501 outbound proxies"),
-        (json!({ "user": "root" }), "400 this snapshot has no user `root`"),
-        (json!({ "autoStopInterval": -1 }), "400 Auto-stop interval must be non-negative"),
-        (json!({ "autoPauseInterval": -1 }), "400 Auto-stop interval must be non-negative"),
-        (json!({ "autoArchiveInterval": -1 }), "400 Auto-archive interval must be between"),
-        (json!({ "autoArchiveInterval": 43_201 }), "400 Auto-archive interval must be between"),
-        (json!({ "ttlMinutes": -1 }), "400 Time to live must be non-negative"),
+        (
+            json!({ "outboundProxyUrl": "http://p" }),
+            "501 outbound proxies",
+        ),
+        (
+            json!({ "user": "root" }),
+            "400 this snapshot has no user `root`",
+        ),
+        (
+            json!({ "autoStopInterval": -1 }),
+            "400 Auto-stop interval must be non-negative",
+        ),
+        (
+            json!({ "autoPauseInterval": -1 }),
+            "400 Auto-stop interval must be non-negative",
+        ),
+        (
+            json!({ "autoArchiveInterval": -1 }),
+            "400 Auto-archive interval must be between",
+        ),
+        (
+            json!({ "autoArchiveInterval": 43_201 }),
+            "400 Auto-archive interval must be between",
+        ),
+        (
+            json!({ "ttlMinutes": -1 }),
+            "400 Time to live must be non-negative",
+        ),
         (json!({ "name": "a/b" }), "400 a name has at most 255"),
         (json!({ "name": ".." }), "400 a name has at most 255"),
-        (json!({ "name": "a".repeat(256) }), "400 a name has at most 255"),
+        (
+            json!({ "name": "a".repeat(256) }),
+            "400 a name has at most 255",
+        ),
         (json!({ "target": "a b" }), "400 a name has at most 255"),
-        (json!({ "env": { "1A": "" } }), "400 invalid environment variable name: '1A'"),
-        (json!({ "env": { "": "" } }), "400 invalid environment variable name: ''"),
-        (json!({ "env": { "A": "a\u{0}b" } }), "400 the value of the environment variable 'A'"),
-        (json!({ "env": { "A": "a".repeat(200_000) } }), "400 the environment of a sandbox"),
-        (json!({ "labels": { "a": "b".repeat(70_000) } }), "400 a sandbox has at most 256 labels"),
-        (mount("data"), "400 Invalid mount path `data`: it has to be absolute"),
-        (mount(""), "400 Invalid mount path ``: it has to be absolute"),
-        (mount("/"), "400 Invalid mount path `/`: it cannot be the root"),
-        (mount("///"), "400 Invalid mount path `///`: it cannot be the root"),
-        (mount("/a/../etc"), "400 Invalid mount path `/a/../etc`: it holds"),
+        (
+            json!({ "env": { "1A": "" } }),
+            "400 invalid environment variable name: '1A'",
+        ),
+        (
+            json!({ "env": { "": "" } }),
+            "400 invalid environment variable name: ''",
+        ),
+        (
+            json!({ "env": { "A": "a\u{0}b" } }),
+            "400 the value of the environment variable 'A'",
+        ),
+        (
+            json!({ "env": { "A": "a".repeat(200_000) } }),
+            "400 the environment of a sandbox",
+        ),
+        (
+            json!({ "labels": { "a": "b".repeat(70_000) } }),
+            "400 a sandbox has at most 256 labels",
+        ),
+        (
+            mount("data"),
+            "400 Invalid mount path `data`: it has to be absolute",
+        ),
+        (
+            mount(""),
+            "400 Invalid mount path ``: it has to be absolute",
+        ),
+        (
+            mount("/"),
+            "400 Invalid mount path `/`: it cannot be the root",
+        ),
+        (
+            mount("///"),
+            "400 Invalid mount path `///`: it cannot be the root",
+        ),
+        (
+            mount("/a/../etc"),
+            "400 Invalid mount path `/a/../etc`: it holds",
+        ),
         (mount("/a/./b"), "400 Invalid mount path `/a/./b`: it holds"),
         (mount("/a//b"), "400 Invalid mount path `/a//b`: it holds"),
-        (mount("/etc"), "400 Invalid mount path `/etc`: `/etc` belongs to the system"),
-        (mount("/proc/self"), "400 Invalid mount path `/proc/self`: `/proc` belongs"),
-        (mount("/usr/"), "400 Invalid mount path `/usr/`: `/usr` belongs"),
+        (
+            mount("/etc"),
+            "400 Invalid mount path `/etc`: `/etc` belongs to the system",
+        ),
+        (
+            mount("/proc/self"),
+            "400 Invalid mount path `/proc/self`: `/proc` belongs",
+        ),
+        (
+            mount("/usr/"),
+            "400 Invalid mount path `/usr/`: `/usr` belongs",
+        ),
         (part("../x"), "400 Invalid subpath `../x`"),
         (part("/x"), "400 Invalid subpath `/x`"),
         (part("a/../../b"), "400 Invalid subpath `a/../../b`"),

@@ -88,7 +88,10 @@ fn a_list_holds_what_was_asked_for_in_the_order_that_was_asked_for() {
         ("labels=null", "Edcba"),
         ("labels=%7B%7D", "Edcba"),
         ("labels=%7B%22team%22%3A%22x%22%7D", "ba"),
-        ("labels=%7B%22team%22%3A%22x%22,%22tier%22%3A%221%22%7D", "a"),
+        (
+            "labels=%7B%22team%22%3A%22x%22,%22tier%22%3A%221%22%7D",
+            "a",
+        ),
         ("labels=%7B%22team%22%3A%22y%22%7D", ""),
         ("states=stopped&states=error", "cb"),
         ("states=stopped,error", "cb"),

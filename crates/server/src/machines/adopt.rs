@@ -18,6 +18,7 @@ pub(crate) enum Adopted {
 
 /// Attaches to the recorded box, or makes sure that nothing of it is left.
 pub(crate) fn adopt(making: &Making, wanted: Wanted<'_>, running: Option<BoxRecord>) -> Adopted {
+    thaw(making, &wanted.record.id);
     let reason = match running.map(|running| (running, running.process.open())) {
         None => "its box was not started to the end".to_owned(),
         Some((_, None)) => "its box ended while the server was not running".to_owned(),
@@ -51,8 +52,6 @@ fn attach(
 ) -> Result<Machine, MakeError> {
     let id = &wanted.record.id;
     let group = group(making, id).map_err(|source| EngineError::Cgroup { source })?;
-    // A frozen init answers nothing: the box was paused, or was being copied when the server died.
-    drop(group.thaw());
     let inner = LinuxBox::attach(
         id,
         making.engine.power(),
@@ -66,6 +65,15 @@ fn attach(
         machine.inner().freeze()?;
     }
     Ok(machine)
+}
+
+/// Lets a box run that is paused, or that was being copied when the server died: a frozen one neither answers nor dies.
+fn thaw(making: &Making, id: &str) {
+    if let Ok(group) = making.engine.hierarchy().open_existing(id)
+        && let Err(error) = group.thaw()
+    {
+        tracing::debug!(sandbox = id, %error, "a box was not thawed");
+    }
 }
 
 fn group(making: &Making, id: &str) -> Result<BoxGroup, CgroupError> {

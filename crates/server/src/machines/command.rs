@@ -212,6 +212,19 @@ impl Running {
     }
 }
 
+/// Writes all of it, through an end that others may use too.
+pub(crate) async fn write_all(pipe: &pipe::Sender, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        pipe.writable().await?;
+        match pipe.try_write(bytes) {
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Ends a process without asking.
 pub(crate) const SIGKILL: i32 = 9;
 

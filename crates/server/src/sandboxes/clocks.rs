@@ -229,7 +229,11 @@ mod tests {
 
     #[test]
     fn a_time_to_live_ends_whatever_goes_on() {
-        let states = [SandboxState::Started, SandboxState::Stopped, SandboxState::Error];
+        let states = [
+            SandboxState::Started,
+            SandboxState::Stopped,
+            SandboxState::Error,
+        ];
         for state in states {
             let mut record = record(state, [0, 0, 100, -1]);
             record.destroy_at = Some(LAST + 10);
@@ -241,7 +245,10 @@ mod tests {
     #[test]
     fn a_minute_is_as_long_as_the_settings_say() {
         let record = record(SandboxState::Started, [15, 0, 30, -1]);
-        assert_eq!(due(&record, LAST + 15, Duration::from_millis(1)), Some(Due::Stop));
+        assert_eq!(
+            due(&record, LAST + 15, Duration::from_millis(1)),
+            Some(Due::Stop)
+        );
         assert_eq!(due(&record, i64::MAX, Duration::MAX), Some(Due::Stop));
     }
 }

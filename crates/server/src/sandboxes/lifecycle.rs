@@ -15,7 +15,7 @@ use super::registry::{Sandboxes, not_found};
 use super::sandbox::Sandbox;
 use crate::error::{ApiError, Result};
 use crate::keys;
-use crate::machines::{Wanted, make};
+use crate::machines::{Wanted, make, remove_groups};
 use crate::records::SandboxRecord;
 
 impl Sandboxes {
@@ -75,6 +75,8 @@ impl Sandboxes {
                 ids,
                 activity: &starting.activity,
             };
+            // Of a start that failed half-way. No box of this sandbox runs: the gate is ours.
+            remove_groups(&sandboxes.making, &record.id);
             make(&sandboxes.making, wanted, |found| {
                 let written = sandboxes.write(&starting, |record| {
                     record.state = SandboxState::Starting;
@@ -232,6 +234,7 @@ impl Sandboxes {
             running: None,
             ..record
         };
+        self.departed.remember(gone.clone());
         self.tell(&gone, Some(SandboxState::Destroying));
         if !gone.stands_on().is_empty() {
             self.collect_later();

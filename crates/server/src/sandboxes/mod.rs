@@ -16,6 +16,7 @@
 
 mod clocks;
 mod create;
+mod departed;
 mod ending;
 mod lifecycle;
 mod pending;

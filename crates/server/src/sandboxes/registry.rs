@@ -7,10 +7,11 @@ use holm_daytona_wire::sandbox::SandboxState;
 use holm_store::{Store, StoreError};
 use tokio::sync::broadcast;
 
+use super::departed::Departed;
 use super::sandbox::{Existence, Sandbox};
 use crate::clock;
 use crate::error::{ApiError, Result};
-use crate::machines::Making;
+use crate::machines::{Making, Pinned};
 use crate::records::{OrganizationRecord, PreviewTokenRecord, SandboxRecord, SshAccessRecord};
 
 /// Changes that a listener may be behind before it misses some.
@@ -31,6 +32,7 @@ pub struct Sandboxes {
     pub(crate) making: Arc<Making>,
     changes: broadcast::Sender<StateChange>,
     known: RwLock<Known>,
+    pub(super) departed: Departed,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +49,7 @@ impl Sandboxes {
             making,
             changes: broadcast::Sender::new(CHANGES_KEPT),
             known: RwLock::default(),
+            departed: Departed::default(),
         })
     }
 
@@ -77,6 +80,11 @@ impl Sandboxes {
                 .cloned()
         });
         found.ok_or_else(|| not_found(id_or_name))
+    }
+
+    /// A sandbox that was just deleted.
+    pub(crate) fn departed(&self, organization: &str, id: &str) -> Option<SandboxRecord> {
+        self.departed.find(organization, id)
     }
 
     /// A sandbox of whatever organisation, for callers that show something else than a key.
@@ -209,6 +217,13 @@ impl Sandboxes {
             record: Arc::new(record.clone()),
             old,
         }));
+    }
+
+    /// Keeps what a sandbox stands on from being removed, until the pin is dropped.
+    pub(super) async fn pin(&self, names: Vec<String>) -> Result<Pinned> {
+        let pins = Arc::clone(&self.making.pins);
+        // Waits while something is being removed.
+        Ok(tokio::task::spawn_blocking(move || pins.pin(names)).await?)
     }
 
     /// The user ids of an organisation's boxes.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holm_daytona_wire::error::ErrorCode;
-use holm_sandbox_linux::OnDisconnect;
+use holm_sandbox_linux::{EngineError, OnDisconnect};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::error::{ApiError, Result};
@@ -66,7 +66,18 @@ pub(super) async fn collect(machine: &Arc<Machine>, wanted: Wanted) -> Result<Co
         output: Output::Separate,
         disconnect: OnDisconnect::Kill,
     };
-    let mut running = machine.start(spec).await?;
+    let mut running = match machine.start(spec).await {
+        Ok(running) => running,
+        Err(EngineError::CommandNotFound { program }) => {
+            return Err(ApiError::new(
+                ErrorCode::UnprocessableEntity,
+                format!(
+                    "`{program}` is not installed in this sandbox: install it, or use a snapshot that has it"
+                ),
+            ));
+        }
+        Err(error) => return Err(error.into()),
+    };
     match tokio::time::timeout(wanted.timeout, talk(&mut running, &wanted.stdin)).await {
         Ok(Ok(collected)) => Ok(collected),
         Ok(Err(error)) => {

@@ -170,7 +170,8 @@ impl TestServer {
     /// A request about a sandbox that changes its state, without a body.
     #[track_caller]
     pub(crate) fn turn(&self, id: &str, change: &str) -> Value {
-        self.post(&format!("/api/sandbox/{id}/{change}"), json!({})).ok()
+        self.post(&format!("/api/sandbox/{id}/{change}"), json!({}))
+            .ok()
     }
 
     /// The folder of a sandbox on the host.

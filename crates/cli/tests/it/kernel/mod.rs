@@ -1,4 +1,5 @@
 //! Tests that make boxes.
 
+mod crash;
 mod privileged;
 mod unprivileged;

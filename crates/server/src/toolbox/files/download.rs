@@ -37,7 +37,7 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
     let place = Place::file(&inside.machine, &given)?;
     let file = OpenFile::open(&inside.machine, &place).await?;
     let size_bytes = file.size_bytes;
-    let (outgoing, body) = outgoing::body();
+    let (outgoing, body) = outgoing::body(state.config.limits.silence_max);
     tokio::spawn(async move {
         // Keeps the sandbox awake until all is sent.
         let _inside = inside;
@@ -76,7 +76,7 @@ pub(super) async fn download_many(
         )));
     }
     let boundary = format!("holm-{}{}", random(), random());
-    let (outgoing, body) = outgoing::body();
+    let (outgoing, body) = outgoing::body(inside.state.config.limits.silence_max);
     let parts = Parts {
         outgoing,
         boundary: boundary.clone(),

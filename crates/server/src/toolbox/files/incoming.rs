@@ -1,7 +1,7 @@
 //! Content on its way from a client into a file.
 //!
 //! Bytes are gathered while the last batch is being written, and no thread waits for the client: a slow one costs the server
-//! a connection and two batches. One that sends nothing for [`SILENCE_MAX`] is given up. A file that does not
+//! a connection and two batches. One that sends nothing for `silence_max` is given up. A file that does not
 //! get to its end leaves the old one.
 
 use std::sync::Arc;
@@ -19,8 +19,6 @@ use super::path::Place;
 use crate::error::{ApiError, Result};
 use crate::machines::Machine;
 
-/// How long a client may send nothing.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// What is written at once.
 const BATCH_BYTES: usize = 1024 * 1024;
 
@@ -32,10 +30,10 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(body: Body) -> Self {
+    pub(super) fn new(body: Body, silence_max: Duration) -> Self {
         Self {
             stream: body.into_data_stream(),
-            silence_max: SILENCE_MAX,
+            silence_max,
         }
     }
 

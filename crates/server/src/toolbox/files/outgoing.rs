@@ -1,12 +1,13 @@
 //! Content on its way from files to a client.
 //!
 //! A task reads ahead by a few pieces and waits, without a thread, for the client to take them. A client that takes nothing for
-//! [`SILENCE_MAX`] is given up, which lets go of the files and of the sandbox. What is not complete ends as an
+//! `silence_max` is given up, which lets go of the files and of the sandbox. What is not complete ends as an
 //! error, never as if it were.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -14,7 +15,6 @@ use futures_util::stream;
 use tokio::sync::mpsc;
 
 use super::failure::failure;
-use super::incoming::SILENCE_MAX;
 use super::path::Place;
 use crate::error::{ApiError, Result};
 use crate::machines::Machine;
@@ -71,10 +71,11 @@ enum Message {
 /// The sending side of a body.
 pub(super) struct Outgoing {
     sender: mpsc::Sender<Message>,
+    silence_max: Duration,
 }
 
 /// A body, and what fills it.
-pub(super) fn body() -> (Outgoing, Body) {
+pub(super) fn body(silence_max: Duration) -> (Outgoing, Body) {
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     let pieces = stream::unfold(Some(receiver), |receiver| async {
         let mut receiver = receiver?;
@@ -84,7 +85,11 @@ pub(super) fn body() -> (Outgoing, Body) {
             None => Some((Err(io::Error::from(io::ErrorKind::UnexpectedEof)), None)),
         }
     });
-    (Outgoing { sender }, Body::from_stream(pieces))
+    let outgoing = Outgoing {
+        sender,
+        silence_max,
+    };
+    (outgoing, Body::from_stream(pieces))
 }
 
 impl Outgoing {
@@ -115,7 +120,7 @@ impl Outgoing {
     }
 
     async fn pass(&self, message: Message) -> std::result::Result<(), Gone> {
-        match tokio::time::timeout(SILENCE_MAX, self.sender.send(message)).await {
+        match tokio::time::timeout(self.silence_max, self.sender.send(message)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(Gone),
         }

@@ -25,19 +25,22 @@ pub(super) async fn upload(
 ) -> Result<Json<UploadedFile>> {
     let (mut parts, body) = request.into_parts();
     let (inside, given) = signed::enter(&state, &mut parts, FileMethod::Upload).await?;
-    let bytes_max = state.config.limits.upload_bytes_max;
+    let (bytes_max, silence_max) = {
+        let limits = &state.config.limits;
+        (limits.upload_bytes_max, limits.silence_max)
+    };
     refuse_announced(&parts.headers, bytes_max)?;
     let place = Place::file(&inside.machine, &given)?;
     let mut upload = Upload::begin(&inside.machine, place.clone(), bytes_max).await?;
     match form_boundary(&parts.headers)? {
         None => {
-            let mut incoming = Incoming::new(body);
+            let mut incoming = Incoming::new(body, silence_max);
             while let Some(bytes) = incoming.next().await? {
                 upload.write(bytes).await?;
             }
         }
         Some(boundary) => {
-            let mut form = Form::new(Incoming::new(body), &boundary);
+            let mut form = Form::new(Incoming::new(body, silence_max), &boundary);
             form.skip_to_file().await?;
             while let Some(bytes) = form.data().await? {
                 upload.write(bytes).await?;

@@ -34,10 +34,11 @@ pub(super) async fn upload_many(
             "the content type has to be `multipart/form-data; boundary=…`",
         ));
     };
+    let limits = &state.config.limits;
     let mut bulk = Bulk {
         inside,
-        form: Form::new(Incoming::new(body), &boundary),
-        bytes_max: state.config.limits.upload_bytes_max,
+        form: Form::new(Incoming::new(body, limits.silence_max), &boundary),
+        bytes_max: limits.upload_bytes_max,
         paths: HashMap::new(),
         answer: UploadFilesResponse::default(),
     };

@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holm_daytona_wire::error::ErrorCode;
-
 use super::credentials::Credentials;
 use super::failure;
 use crate::error::{ApiError, Result};
@@ -18,9 +16,6 @@ pub(super) const TRANSFER_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// Transports that only carry data. `ext::` would run a command, `fd::` use our descriptors.
 const PROTOCOLS: &str = "http:https:ssh:git:file";
-
-/// What the shell says when there is no such program.
-const NO_SUCH_COMMAND: i32 = 127;
 
 /// A run of git that is being put together.
 #[derive(Debug)]
@@ -118,12 +113,6 @@ impl Git {
             ..Wanted::new(argv)
         };
         let mut done = collect(machine, wanted).await?;
-        if done.exit_code == NO_SUCH_COMMAND {
-            return Err(ApiError::new(
-                ErrorCode::UnprocessableEntity,
-                "git is not installed in this sandbox: install it, or use a snapshot that has it",
-            ));
-        }
         if let Some(secret) = &self.secret {
             done.stderr = secret.redact(&done.stderr);
         }

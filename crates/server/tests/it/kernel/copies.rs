@@ -11,7 +11,10 @@ fn a_fork_has_the_files_and_goes_its_own_way() {
     server.run(&id, "echo ours > file; mkdir folder; ln -s file link");
     let path = format!("/api/sandbox/{id}/fork");
     let forked = server.post(&path, json!({ "name": "copy" })).ok();
-    assert_eq!((&forked["state"], &forked["name"]), (&json!("started"), &json!("copy")));
+    assert_eq!(
+        (&forked["state"], &forked["name"]),
+        (&json!("started"), &json!("copy"))
+    );
     assert_eq!(forked["labels"], json!({ "a": "b" }));
     let copy = forked["id"].as_str().unwrap();
     assert_ne!(copy, id);
@@ -37,7 +40,9 @@ fn a_snapshot_of_a_sandbox_is_the_beginning_of_others() {
     let path = format!("/api/sandbox/{id}/snapshot");
     server.post(&path, json!({ "name": "mine" })).ok();
     server.post(&path, json!({ "name": "mine" })).refused(409);
-    server.post(&path, json!({ "name": "daytona-small" })).refused(409);
+    server
+        .post(&path, json!({ "name": "daytona-small" }))
+        .refused(409);
     server
         .post(&path, json!({ "name": "m", "includeMemory": true }))
         .refused(501);
@@ -50,7 +55,10 @@ fn a_snapshot_of_a_sandbox_is_the_beginning_of_others() {
     let first = server.sandbox_from(json!({ "snapshot": "mine" }));
     let second = server.sandbox_from(json!({ "snapshot": "mine" }));
     server.run(&first, "echo three > file");
-    assert_eq!(server.run(&second, "cat file; ls -A | grep -c profile; true"), "one\n0");
+    assert_eq!(
+        server.run(&second, "cat file; ls -A | grep -c profile; true"),
+        "one\n0"
+    );
 
     // A snapshot of that: two layers.
     let again = format!("/api/sandbox/{first}/snapshot");

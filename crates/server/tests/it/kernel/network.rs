@@ -38,7 +38,8 @@ impl Web {
                     }
                     log.lock().unwrap().push_str(&format!("{line}\n"));
                 }
-                let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+                let answer =
+                    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
                 // A client that has gone is no failure here.
                 drop(stream.write_all(answer.as_bytes()));
             }
@@ -89,7 +90,10 @@ fn the_hosts_loopback_and_the_server_itself_are_never_reached() {
     let server = TestServer::new();
     let id = server.sandbox_from(json!({ "networkAllowList": "127.0.0.0/8,0.0.0.0/0" }));
     let web = Web::at(IpAddr::from([127, 0, 0, 1]));
-    for url in [format!("http://{}/", web.address), format!("{}/health", server.url)] {
+    for url in [
+        format!("http://{}/", web.address),
+        format!("{}/health", server.url),
+    ] {
         let got = fetch(&server, &id, &url, "--noproxy ''");
         assert!(got.ends_with(" 403"), "{url}: {got}");
     }
@@ -111,7 +115,10 @@ fn a_secret_is_seen_by_its_host_and_not_by_the_sandbox() {
     let other = Web::at(own_address());
     let host = format!("http://{}", web.address.ip());
     let made = server
-        .post("/api/secret", json!({ "name": "token", "value": VALUE, "hosts": [host] }))
+        .post(
+            "/api/secret",
+            json!({ "name": "token", "value": VALUE, "hosts": [host] }),
+        )
         .ok();
     assert!(!made.to_string().contains(VALUE), "{made}");
     let placeholder = made["placeholder"].as_str().unwrap();
@@ -123,7 +130,11 @@ fn a_secret_is_seen_by_its_host_and_not_by_the_sandbox() {
     let header = "-H \"Authorization: Bearer $TOKEN\"";
     let got = fetch(&server, &id, &format!("http://{}/", web.address), header);
     assert_eq!(got, "hello 200");
-    assert!(web.seen().contains(&format!("Bearer {VALUE}")), "{}", web.seen());
+    assert!(
+        web.seen().contains(&format!("Bearer {VALUE}")),
+        "{}",
+        web.seen()
+    );
     assert_eq!(other.seen(), "");
     // Nowhere inside.
     let found = server.run(
@@ -133,14 +144,25 @@ fn a_secret_is_seen_by_its_host_and_not_by_the_sandbox() {
     assert_eq!(found, "0\n0\n0");
     // Taken away, it is a text like any other.
     server
-        .put(&format!("/api/sandbox/{id}/secrets"), json!({ "secrets": [] }))
+        .put(
+            &format!("/api/sandbox/{id}/secrets"),
+            json!({ "secrets": [] }),
+        )
         .ok();
     assert_eq!(server.run(&id, "echo [$TOKEN]"), "[]");
     let header = format!("-H 'X-After: {placeholder}'");
     fetch(&server, &id, &format!("http://{}/", web.address), &header);
-    assert!(web.seen().contains(&format!("x-after: {placeholder}")) || web.seen().contains(&format!("X-After: {placeholder}")), "{}", web.seen());
+    assert!(
+        web.seen().contains(&format!("x-after: {placeholder}"))
+            || web.seen().contains(&format!("X-After: {placeholder}")),
+        "{}",
+        web.seen()
+    );
     // A secret without places would go anywhere.
     server
-        .post("/api/secret", json!({ "name": "open", "value": VALUE, "hosts": [] }))
+        .post(
+            "/api/secret",
+            json!({ "name": "open", "value": VALUE, "hosts": [] }),
+        )
         .refused(400);
 }

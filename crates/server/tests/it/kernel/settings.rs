@@ -8,19 +8,32 @@ use crate::support::TestServer;
 fn labels_and_names_are_kept_and_found() {
     let server = TestServer::new();
     let id = server.sandbox_from(json!({ "name": "one", "labels": { "team": "a" } }));
-    server.post("/api/sandbox", json!({ "name": "one" })).refused(409);
+    server
+        .post("/api/sandbox", json!({ "name": "one" }))
+        .refused(409);
     let labels = json!({ "labels": { "team": "b", "code-toolbox-language": "python" } });
-    let set = server.put(&format!("/api/sandbox/{id}/labels"), labels.clone()).ok();
+    let set = server
+        .put(&format!("/api/sandbox/{id}/labels"), labels.clone())
+        .ok();
     assert_eq!(set, labels);
-    let found = server.get("/api/sandbox?labels=%7B%22team%22%3A%22b%22%7D").ok();
+    let found = server
+        .get("/api/sandbox?labels=%7B%22team%22%3A%22b%22%7D")
+        .ok();
     assert_eq!(found["items"][0]["id"], json!(id));
     assert!(found["nextCursor"].is_null());
-    let none = server.get("/api/sandbox?labels=%7B%22team%22%3A%22a%22%7D").ok();
+    let none = server
+        .get("/api/sandbox?labels=%7B%22team%22%3A%22a%22%7D")
+        .ok();
     assert_eq!(none["items"], json!([]));
     let pages = server.get("/api/sandbox/paginated?page=1&limit=5").ok();
-    assert_eq!((&pages["total"], &pages["totalPages"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&pages["total"], &pages["totalPages"]),
+        (&json!(1), &json!(1))
+    );
     let big = json!({ "labels": { "a": "b".repeat(100_000) } });
-    server.put(&format!("/api/sandbox/{id}/labels"), big).refused(400);
+    server
+        .put(&format!("/api/sandbox/{id}/labels"), big)
+        .refused(400);
     // A name is free when its sandbox is gone.
     server.delete("/api/sandbox/one").ok();
     server.sandbox_from(json!({ "name": "one" }));
@@ -32,10 +45,16 @@ fn refusals_have_daytonas_words() {
     let id = server.sandbox();
     let post = |rest: &str| server.post(&format!("/api/sandbox/{id}/{rest}"), json!({}));
     assert_eq!(post("archive").refused(400), "Sandbox is not stopped");
-    assert_eq!(post("recover").refused(400), "Sandbox is not in an error state");
+    assert_eq!(
+        post("recover").refused(400),
+        "Sandbox is not in an error state"
+    );
     assert_eq!(post("start").ok()["state"], "started");
     post("stop").ok();
-    assert_eq!(post("stop").refused(400), "Sandbox is not in a stoppable state");
+    assert_eq!(
+        post("stop").refused(400),
+        "Sandbox is not in a stoppable state"
+    );
     post("archive").ok();
     assert_eq!(post("archive").refused(400), "Sandbox is not stopped");
     let unknown = server.post("/api/sandbox", json!({ "snapshot": "nope" }));
@@ -43,9 +62,16 @@ fn refusals_have_daytonas_words() {
         unknown.refused(400),
         "Snapshot nope not found. Did you add it through the Daytona Dashboard?"
     );
-    let sized = server.post("/api/sandbox", json!({ "snapshot": "daytona-small", "cpu": 2 }));
-    assert_eq!(sized.refused(400), "Cannot specify Sandbox resources when using a snapshot");
-    let both = json!({ "snapshot": "daytona-small", "buildInfo": { "dockerfileContent": "FROM a" } });
+    let sized = server.post(
+        "/api/sandbox",
+        json!({ "snapshot": "daytona-small", "cpu": 2 }),
+    );
+    assert_eq!(
+        sized.refused(400),
+        "Cannot specify Sandbox resources when using a snapshot"
+    );
+    let both =
+        json!({ "snapshot": "daytona-small", "buildInfo": { "dockerfileContent": "FROM a" } });
     server.post("/api/sandbox", both).refused(400);
 }
 
@@ -55,7 +81,9 @@ fn an_organisation_has_only_so_many_sandboxes() {
     let id = server.sandbox();
     let refused = server.post("/api/sandbox", json!({})).refused(403);
     assert!(refused.contains("1 sandboxes already"), "{refused}");
-    server.post(&format!("/api/sandbox/{id}/fork"), json!({})).refused(403);
+    server
+        .post(&format!("/api/sandbox/{id}/fork"), json!({}))
+        .refused(403);
     server.delete(&format!("/api/sandbox/{id}")).ok();
     server.sandbox();
 }

@@ -94,7 +94,9 @@ fn a_paused_sandbox_stands_still_and_goes_on_where_it_was() {
         &id,
         "setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > count; sleep 0.01; done' >/dev/null 2>&1 </dev/null &",
     );
-    let count = server.box_directory(&id).join("root-upper/home/daytona/count");
+    let count = server
+        .box_directory(&id)
+        .join("root-upper/home/daytona/count");
     let read = || std::fs::read_to_string(&count).unwrap_or_default();
     wait_until("it counts", || !read().is_empty());
     assert_eq!(server.turn(&id, "pause")["state"], "paused");
@@ -106,7 +108,9 @@ fn a_paused_sandbox_stands_still_and_goes_on_where_it_was() {
 
     // A server that is restarted finds it as it was.
     let server = TestServer::at(server.stop(), |_| {});
-    let count = server.box_directory(&id).join("root-upper/home/daytona/count");
+    let count = server
+        .box_directory(&id)
+        .join("root-upper/home/daytona/count");
     let read = || std::fs::read_to_string(&count).unwrap_or_default();
     let shown = server.get(&format!("/api/sandbox/{id}")).ok();
     assert_eq!(shown["state"], "paused");

@@ -53,7 +53,13 @@ fn a_part_of_a_volume_is_all_that_is_seen() {
     server.run(&part, "echo inner > /mnt/part/file");
     server.run(&whole, "echo outer > /mnt/whole/file");
     assert_eq!(server.run(&whole, "cat /mnt/whole/a/b/file"), "inner");
-    assert_eq!(server.run(&part, "ls /mnt/part; cat /mnt/part/../file 2>&1 | grep -c outer; true"), "file\n0");
+    assert_eq!(
+        server.run(
+            &part,
+            "ls /mnt/part; cat /mnt/part/../file 2>&1 | grep -c outer; true"
+        ),
+        "file\n0"
+    );
 }
 
 #[test]
@@ -73,9 +79,23 @@ fn a_link_in_a_volume_leads_nowhere_outside() {
         assert!(refused.contains("`/mnt/part`"), "{part}: {refused}");
     }
     // Also one that was planted on the host's side leads nowhere.
-    symlink(&secret, server.data.path().join("data/volumes").join(&id).join("planted")).unwrap();
-    server.post("/api/sandbox", mounting(&id, "/mnt/part", Some("planted"))).refused(400);
-    assert_eq!(std::fs::read_to_string(secret.join("file")).unwrap(), "of the host");
+    symlink(
+        &secret,
+        server
+            .data
+            .path()
+            .join("data/volumes")
+            .join(&id)
+            .join("planted"),
+    )
+    .unwrap();
+    server
+        .post("/api/sandbox", mounting(&id, "/mnt/part", Some("planted")))
+        .refused(400);
+    assert_eq!(
+        std::fs::read_to_string(secret.join("file")).unwrap(),
+        "of the host"
+    );
     assert_eq!(std::fs::read_dir(&secret).unwrap().count(), 1);
     // What was refused left nothing.
     let boxes = server.data.path().join("data/boxes");
@@ -86,12 +106,16 @@ fn a_link_in_a_volume_leads_nowhere_outside() {
 fn volumes_are_named_once_and_listed() {
     let server = TestServer::new();
     let id = volume(&server, "one");
-    let refused = server.post("/api/volumes", json!({ "name": "one" })).refused(409);
+    let refused = server
+        .post("/api/volumes", json!({ "name": "one" }))
+        .refused(409);
     assert_eq!(refused, "Volume with name one already exists");
     let folders = server.data.path().join("data/volumes");
     assert_eq!(std::fs::read_dir(folders).unwrap().count(), 1);
     assert_eq!(server.get("/api/volumes/by-name/one").ok()["id"], json!(id));
     server.get("/api/volumes/by-name/two").refused(404);
     assert_eq!(server.get("/api/volumes").ok()[0]["name"], "one");
-    server.post("/api/sandbox", mounting("two", "/mnt/v", None)).refused(404);
+    server
+        .post("/api/sandbox", mounting("two", "/mnt/v", None))
+        .refused(404);
 }

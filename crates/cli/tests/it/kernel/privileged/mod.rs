@@ -1,5 +1,7 @@
 //! Tests that need root: mounts of the test's own, and limits that only root may set.
 
+mod serve;
+
 use std::fs;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};

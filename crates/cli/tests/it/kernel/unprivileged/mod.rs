@@ -5,4 +5,5 @@ mod endings;
 mod exec;
 mod repository;
 mod sandbox;
+mod serve;
 mod streams;
