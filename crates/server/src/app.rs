@@ -3,9 +3,10 @@
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
 use socketioxide::layer::SocketIoLayer;
 
-use crate::error::{Plane, render};
+use crate::error::{ApiError, Plane, render};
 use crate::state::AppState;
 use crate::{api, missing, preview, request, toolbox};
 
@@ -15,6 +16,7 @@ pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
     let control = api::router()
         .fallback(missing::of_control)
         .method_not_allowed_fallback(missing::method_of_control)
+        .layer(from_fn(finish))
         .layer(from_fn(|request: Request, next: Next| {
             render(Plane::Control, request, next)
         }));
@@ -42,4 +44,9 @@ pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
         .layer(from_fn_with_state(state.clone(), preview::intercept))
         .layer(from_fn_with_state(state.clone(), request::watch))
         .with_state(state)
+}
+
+/// Handles a request to its end, also when its client has hung up: a change that was begun is not left half done.
+async fn finish(request: Request, next: Next) -> Result<Response, ApiError> {
+    Ok(tokio::spawn(next.run(request)).await?)
 }

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,8 @@ const PATIENCE: Duration = Duration::from_secs(60 * 60);
 const BUILDS_AT_ONCE_MAX: usize = 4;
 /// How often a build that waits for its turn looks whether it is still wanted.
 const CANCEL_PAUSE: Duration = Duration::from_millis(200);
+/// How long the end of the server waits for builds to notice.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Whether a build goes on.
@@ -61,6 +64,8 @@ pub(crate) struct Builds {
     store: Arc<Store>,
     making: Arc<Making>,
     running: Mutex<HashMap<String, Build>>,
+    /// The server ends: what is not finished is begun again by the next one.
+    is_closing: AtomicBool,
     turns: Turns,
 }
 
@@ -101,6 +106,7 @@ impl Builds {
             store,
             making,
             running: Mutex::default(),
+            is_closing: AtomicBool::new(false),
             turns: Turns::default(),
         })
     }
@@ -182,6 +188,25 @@ impl Builds {
         });
     }
 
+    /// Gives up what goes on, without calling it failed: the next start of the server begins it again.
+    pub(crate) async fn close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+        let stages: Vec<watch::Receiver<Stage>> = self.running(|running| {
+            let builds = running.values();
+            let cancelled = builds.inspect(|build| build.cancel.cancel());
+            cancelled.map(|build| build.stage.clone()).collect()
+        });
+        let ended = async {
+            for mut stage in stages {
+                // The sender is gone: as good as done.
+                drop(stage.wait_for(|stage| *stage == Stage::Done).await);
+            }
+        };
+        if tokio::time::timeout(CLOSE_PATIENCE, ended).await.is_err() {
+            tracing::warn!("a build did not end in time");
+        }
+    }
+
     /// One pull or build, when it is its turn.
     fn run(&self, mut snapshot: SnapshotRecord, cancel: &Cancel) -> Result<(), StoreError> {
         snapshot.state = match snapshot.dockerfile {
@@ -207,6 +232,7 @@ impl Builds {
                 }
                 snapshot.state = SnapshotState::Active;
             }
+            Err(_) if self.is_closing.load(Ordering::SeqCst) => return Ok(()),
             Err(error) => {
                 let reason = chain(&error);
                 self.log_line(&snapshot.id, &format!("error: {reason}"));

@@ -18,7 +18,7 @@ pub(crate) fn rfc3339(time: Millis) -> String {
 }
 
 /// A time some minutes later, where a minute is as long as the server's settings say.
-pub(crate) fn minutes_after(time: Millis, minutes: i32, minute: Duration) -> Millis {
+pub(crate) fn minutes_after(time: Millis, minutes: impl Into<i64>, minute: Duration) -> Millis {
     let minute = Millis::try_from(minute.as_millis()).unwrap_or(Millis::MAX);
     time.saturating_add(minute.saturating_mul(minutes.into()))
 }

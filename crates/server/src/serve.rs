@@ -44,6 +44,7 @@ pub struct ServerHandle {
     serving: JoinHandle<()>,
     /// What goes on beside the requests.
     aside: Vec<JoinHandle<()>>,
+    builds: Arc<Builds>,
 }
 
 impl Server {
@@ -112,7 +113,6 @@ impl Server {
         let builds = Builds::new(Arc::clone(&self.store), Arc::clone(&sandboxes.making));
         builds.restore()?;
         sandboxes.making.collect()?;
-        sandboxes.making.collect_volumes()?;
         sandboxes.wait_for_builds(&builds);
         let metrics = Metrics::new();
         let mut aside = vec![
@@ -124,7 +124,7 @@ impl Server {
             config,
             store: self.store,
             sandboxes,
-            builds,
+            builds: Arc::clone(&builds),
             metrics: Arc::clone(&metrics),
             ssh: door.as_ref().map(|door| door.address),
         });
@@ -155,6 +155,7 @@ impl Server {
             stop,
             serving,
             aside,
+            builds,
         })
     }
 }
@@ -168,6 +169,7 @@ impl ServerHandle {
         self.stop.send_replace(Stop::Drain);
         // Why it ended does not matter any more.
         drop(self.serving.await);
+        self.builds.close().await;
         self.stop.send_replace(Stop::Cut);
     }
 }

@@ -3,13 +3,11 @@
 pub(super) const ADMIN: &str = "the settings of `holm serve`";
 pub(super) const ARCHIVE: &str = "`POST /sandbox/{sandboxIdOrName}/archive`";
 pub(super) const AUDIT: &str = "the log of `holm serve`";
-pub(super) const DEACTIVATE: &str = "`DELETE /snapshots/{id}`; an unused snapshot costs disk only";
 pub(super) const DELETE_KEY: &str = "`DELETE /api-keys/{name}`";
 pub(super) const HEALTH: &str = "`GET /health`";
 pub(super) const INITIALIZE: &str = "nothing: the server does it when a sandbox starts";
 pub(super) const LABELS: &str = "labels that you set when you fork";
 pub(super) const LIMITS: &str = "the limits in the settings of `holm serve`";
-pub(super) const LIST_KEYS: &str = "`GET /api-keys`";
 pub(super) const METRICS: &str = "`GET /system/metrics` of the toolbox";
 pub(super) const NO_USERS: &str = "API keys: there are no user accounts";
 pub(super) const ONE_ORGANIZATION: &str = "nothing: a server has one organization";

@@ -65,7 +65,7 @@ async fn create(
         clippy::cast_possible_truncation,
         reason = "checked to be in the range just above"
     )]
-    let expires_at = minutes_after(clock::now(), minutes as i32, state.config.limits.minute);
+    let expires_at = minutes_after(clock::now(), minutes as i64, state.config.limits.minute);
     let store = Arc::clone(&state.store);
     let sandbox_id = sandbox.id.clone();
     let (token, record) =

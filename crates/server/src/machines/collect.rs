@@ -1,4 +1,4 @@
-//! Removes what nothing stands on any more: images, saved layers, logs of builds, folders of volumes.
+//! Removes what nothing stands on any more: images, saved layers, logs of builds.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,7 +8,7 @@ use holm_store::StoreError;
 
 use super::make::Making;
 use super::pins::Held;
-use crate::records::{Foundation, SandboxRecord, SnapshotRecord, VolumeRecord};
+use crate::records::{Foundation, SandboxRecord, SnapshotRecord};
 
 impl Making {
     /// Removes images, saved layers and logs that no snapshot and no sandbox needs.
@@ -49,15 +49,6 @@ impl Making {
             .collect();
         let logs = logs.iter().map(String::as_str).collect();
         self.remove_others(&held, &self.config.builds(), &logs);
-        Ok(())
-    }
-
-    /// Removes folders of volumes that were not written down, or were not removed to the end.
-    pub(crate) fn collect_volumes(&self) -> Result<(), StoreError> {
-        let held = self.pins.hold();
-        let volumes: Vec<VolumeRecord> = self.store.all()?;
-        let known = volumes.iter().map(|volume| volume.id.as_str()).collect();
-        self.remove_others(&held, &self.config.volumes(), &known);
         Ok(())
     }
 

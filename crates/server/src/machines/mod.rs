@@ -23,4 +23,5 @@ pub use command::{CommandSpec, Input, Output, Running, exit_code};
 pub use ids::BoxIds;
 pub use machine::Machine;
 pub(crate) use make::{MakeError, Making, Wanted, limits, make};
+pub(crate) use pins::Pinned;
 pub(crate) use readiness::Readiness;

@@ -36,7 +36,7 @@ impl Sandboxes {
     ) -> Result<Arc<Sandbox>> {
         let ids = self.ids(&record.organization)?;
         // Until it is written down that it stands on them.
-        let pinned = self.making.pins.pin(record.stands_on());
+        let pinned = self.pin(record.stands_on()).await?;
         let activity = Activity::since(record.created_at);
         let sandboxes = Arc::clone(self);
         let made = tokio::task::spawn_blocking(move || {

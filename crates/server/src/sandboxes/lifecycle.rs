@@ -8,9 +8,9 @@ use std::sync::Arc;
 use holm_daytona_wire::Hidden;
 use holm_daytona_wire::error::ErrorCode;
 use holm_daytona_wire::sandbox::SandboxState;
-use tokio::sync::MutexGuard;
 
 use super::create::not_made;
+use super::gate::Turn;
 use super::registry::{Sandboxes, not_found};
 use super::sandbox::Sandbox;
 use crate::error::{ApiError, Result};
@@ -56,7 +56,7 @@ impl Sandboxes {
         self: &Arc<Self>,
         sandbox: &Arc<Sandbox>,
     ) -> Result<SandboxRecord> {
-        let _gate = sandbox.gate.lock().await;
+        let _gate = sandbox.gate.enter().await;
         if sandbox.state() != SandboxState::PendingBuild {
             return Ok(sandbox.record());
         }
@@ -70,13 +70,13 @@ impl Sandboxes {
         let (sandboxes, starting) = (Arc::clone(self), Arc::clone(sandbox));
         let made = tokio::task::spawn_blocking(move || {
             let record = starting.record();
-            // Of a start that failed half-way. No box of this sandbox runs: the gate is held.
-            remove_groups(&sandboxes.making, &record.id);
             let wanted = Wanted {
                 record: &record,
                 ids,
                 activity: &starting.activity,
             };
+            // Of a start that failed half-way. No box of this sandbox runs: the gate is ours.
+            remove_groups(&sandboxes.making, &record.id);
             make(&sandboxes.making, wanted, |found| {
                 let written = sandboxes.write(&starting, |record| {
                     record.state = SandboxState::Starting;
@@ -203,7 +203,7 @@ impl Sandboxes {
     pub(crate) async fn delete(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<SandboxRecord> {
         let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
         to_the_end(async move {
-            let gate = sandbox.gate.lock().await;
+            let gate = sandbox.gate.enter().await;
             sandboxes.destroy(&sandbox, gate).await
         })
         .await
@@ -212,7 +212,7 @@ impl Sandboxes {
     async fn destroy(
         self: &Arc<Self>,
         sandbox: &Arc<Sandbox>,
-        _gate: MutexGuard<'_, ()>,
+        _gate: Turn<'_>,
     ) -> Result<SandboxRecord> {
         if self.by_id(&sandbox.id).is_none() {
             return Err(not_found(&sandbox.id));
@@ -262,9 +262,9 @@ pub(super) async fn to_the_end<T: Send + 'static>(
 }
 
 /// Begins a change of state, unless another is on its way.
-pub(super) fn enter(sandbox: &Sandbox) -> Result<MutexGuard<'_, ()>> {
+pub(super) fn enter(sandbox: &Sandbox) -> Result<Turn<'_>> {
     sandbox
         .gate
-        .try_lock()
-        .map_err(|_| ApiError::conflict("Sandbox state change in progress"))
+        .try_enter()
+        .ok_or_else(|| ApiError::conflict("Sandbox state change in progress"))
 }

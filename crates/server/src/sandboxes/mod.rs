@@ -18,6 +18,7 @@ mod clocks;
 mod create;
 mod departed;
 mod ending;
+mod gate;
 mod lifecycle;
 mod pending;
 mod registry;

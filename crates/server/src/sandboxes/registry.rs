@@ -11,7 +11,7 @@ use super::departed::Departed;
 use super::sandbox::{Existence, Sandbox};
 use crate::clock;
 use crate::error::{ApiError, Result};
-use crate::machines::Making;
+use crate::machines::{Making, Pinned};
 use crate::records::{OrganizationRecord, PreviewTokenRecord, SandboxRecord, SshAccessRecord};
 
 /// Changes that a listener may be behind before it misses some.
@@ -217,6 +217,13 @@ impl Sandboxes {
             record: Arc::new(record.clone()),
             old,
         }));
+    }
+
+    /// Keeps what a sandbox stands on from being removed, until the pin is dropped.
+    pub(super) async fn pin(&self, names: Vec<String>) -> Result<Pinned> {
+        let pins = Arc::clone(&self.making.pins);
+        // Waits while something is being removed.
+        Ok(tokio::task::spawn_blocking(move || pins.pin(names)).await?)
     }
 
     /// The user ids of an organisation's boxes.

@@ -10,7 +10,7 @@ use super::registry::Sandboxes;
 use super::sandbox::Sandbox;
 use crate::error::Result;
 use crate::machines::{Activity, Adopted, Wanted, adopt, remove_groups};
-use crate::records::SandboxRecord;
+use crate::records::{SandboxRecord, VolumeRecord};
 
 /// Loads every sandbox, adopts the boxes that still run, and removes what belongs to nobody.
 pub(crate) async fn restore(sandboxes: &Arc<Sandboxes>) -> Result<()> {
@@ -22,8 +22,7 @@ pub(crate) async fn restore(sandboxes: &Arc<Sandboxes>) -> Result<()> {
         restore_one(sandboxes, record).await?;
     }
     let sweeping = Arc::clone(sandboxes);
-    tokio::task::spawn_blocking(move || remove_unknown(&sweeping, &known)).await?;
-    Ok(())
+    tokio::task::spawn_blocking(move || remove_unknown(&sweeping, &known)).await?
 }
 
 async fn restore_one(sandboxes: &Arc<Sandboxes>, record: SandboxRecord) -> Result<()> {
@@ -59,14 +58,14 @@ async fn restore_one(sandboxes: &Arc<Sandboxes>, record: SandboxRecord) -> Resul
             sandbox.set_machine(Some(machine));
             sandboxes.watch(&sandbox);
             tracing::info!(sandbox = record.id, "a running sandbox was found again");
-            match record.state {
-                SandboxState::Started | SandboxState::Paused | SandboxState::Destroying => {}
-                // It was on its way from one to the other.
-                _ => {
-                    sandboxes
-                        .update(&sandbox, |record| record.state = SandboxState::Started)
-                        .await?;
-                }
+            let is_told = matches!(
+                record.state,
+                SandboxState::Started | SandboxState::Paused | SandboxState::Destroying
+            );
+            // The server died between the start of the box and the note that it is started.
+            if !is_told {
+                let started = |record: &mut SandboxRecord| record.state = SandboxState::Started;
+                sandboxes.update(&sandbox, started).await?;
             }
         }
         Adopted::Gone(reason) => {
@@ -92,9 +91,20 @@ async fn restore_one(sandboxes: &Arc<Sandboxes>, record: SandboxRecord) -> Resul
     Ok(())
 }
 
-/// Folders of boxes that were never written down, and what was on its way to be removed.
-fn remove_unknown(sandboxes: &Sandboxes, known: &HashSet<String>) {
+/// Folders of boxes and volumes that were never written down, and what was on its way to be removed.
+fn remove_unknown(sandboxes: &Sandboxes, known: &HashSet<String>) -> Result<()> {
     let config = &sandboxes.making.config;
+    let volumes: Vec<VolumeRecord> = sandboxes.store.all()?;
+    let volumes: HashSet<&str> = volumes.iter().map(|volume| volume.id.as_str()).collect();
+    let entries = fs::read_dir(config.volumes()).into_iter().flatten();
+    for entry in entries.flatten() {
+        if let Some(id) = entry.file_name().to_str()
+            && !volumes.contains(id)
+        {
+            tracing::info!(volume = id, "the folder of an unknown volume is removed");
+            sandboxes.making.remove_volume(id);
+        }
+    }
     let entries = fs::read_dir(config.boxes()).into_iter().flatten();
     for entry in entries.flatten() {
         if let Some(id) = entry.file_name().to_str()
@@ -105,4 +115,5 @@ fn remove_unknown(sandboxes: &Sandboxes, known: &HashSet<String>) {
         }
     }
     sandboxes.making.empty_trash();
+    Ok(())
 }

@@ -48,7 +48,7 @@ impl Sandboxes {
             // Before the copy, which takes its time: who comes second learns it at once.
             let reservation = sandboxes.reserve(&record)?;
             // The source may be deleted when it is copied, and take them along.
-            let _pinned = sandboxes.making.pins.pin(record.stands_on());
+            let _pinned = sandboxes.pin(record.stands_on()).await?;
             let from = sandbox.id.clone();
             let copied = sandboxes.while_still(&sandbox, move |making| {
                 making.copy_to_sandbox(&from, &id).map(drop)
@@ -82,8 +82,9 @@ impl Sandboxes {
             let layer = holm_sandbox_linux::random_hex();
             // Nothing names the new layer until the snapshot is in the store, and the sandbox may be deleted meanwhile
             // with what it stands on.
-            let needed = source.stands_on().into_iter().chain([layer.clone()]);
-            let _pinned = sandboxes.making.pins.pin(needed);
+            let mut needed = source.stands_on();
+            needed.push(layer.clone());
+            let _pinned = sandboxes.pin(needed).await?;
             let saved = sandboxes.save_as(&sandbox, source, name, &layer).await;
             if saved.is_err() {
                 let folder = sandboxes.making.config.layers().join(&layer);

@@ -24,7 +24,7 @@ impl Sandboxes {
     ) -> Result<SandboxRecord> {
         let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
         to_the_end(async move {
-            let _gate = sandbox.gate.lock().await;
+            let _gate = sandbox.gate.enter().await;
             let network = change(sandbox.peek(|record| record.network.clone()));
             let policy = outside::policy(&network)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;
@@ -47,7 +47,7 @@ impl Sandboxes {
     ) -> Result<SandboxRecord> {
         let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
         to_the_end(async move {
-            let _gate = sandbox.gate.lock().await;
+            let _gate = sandbox.gate.enter().await;
             let old = sandbox.peek(|record| record.secrets.clone());
             let record = sandboxes
                 .update(&sandbox, |record| record.secrets = secrets)
@@ -79,7 +79,7 @@ impl Sandboxes {
     ) -> Result<SandboxRecord> {
         let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
         to_the_end(async move {
-            let _gate = sandbox.gate.lock().await;
+            let _gate = sandbox.gate.enter().await;
             match sandbox.state() {
                 SandboxState::Started => resize_box(&sandbox, &sandbox.machine()?, wanted).await?,
                 SandboxState::Stopped => {}

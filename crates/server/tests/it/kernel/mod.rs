@@ -7,6 +7,7 @@ mod execute;
 mod files;
 mod git;
 mod git_credentials;
+mod images;
 mod inside;
 mod interpreter;
 mod lifecycle;

@@ -1,0 +1,317 @@
+//! Sandboxes with a root of their own, from a registry on loopback.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::support::{TestServer, is_empty, wait_until};
+
+const TOOLS: [&str; 10] = [
+    "cat", "chown", "grep", "id", "ls", "mkdir", "rm", "sh", "sleep", "stat",
+];
+
+/// A shell and a few tools of the host, as an archive.
+fn root_file_system(folder: &Path) -> Vec<u8> {
+    let root = folder.join("root");
+    for below in ["bin", "etc", "root", "home/app", "tmp"] {
+        fs::create_dir_all(root.join(below)).unwrap();
+    }
+    let copy = |from: &Path, to: PathBuf| {
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(fs::canonicalize(from).unwrap(), to).unwrap();
+    };
+    let mut libraries = BTreeSet::new();
+    for tool in TOOLS {
+        let places = ["/bin", "/usr/bin"].map(|place| Path::new(place).join(tool));
+        let program = places.iter().find(|path| path.exists()).unwrap();
+        copy(program, root.join("bin").join(tool));
+        let listed = Command::new("ldd").arg(program).output().unwrap();
+        let text = String::from_utf8(listed.stdout).unwrap();
+        let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
+        libraries.extend(paths.map(PathBuf::from));
+    }
+    for library in libraries {
+        copy(&library, root.join(library.strip_prefix("/").unwrap()));
+    }
+    let passwd = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n";
+    fs::write(root.join("etc/passwd"), passwd).unwrap();
+    fs::write(root.join("etc/tiny"), "an image\n").unwrap();
+    let made = Command::new("tar")
+        .args(["--owner=0", "--group=0", "--numeric-owner", "-C"])
+        .arg(&root)
+        .args(["-cf", "-", "."])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    made.stdout
+}
+
+fn digest(content: &[u8]) -> String {
+    let hash = Sha256::digest(content);
+    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// A registry with one image, `tiny`, whose layer waits while the gate is closed.
+struct Registry {
+    address: SocketAddr,
+    gate: Arc<AtomicBool>,
+    asked_for_layer: Arc<AtomicUsize>,
+}
+
+impl Registry {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let layer = root_file_system(folder.path());
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let config = json!({
+            "architecture": architecture, "os": "linux", "config": { "Env": ["TINY=1"] },
+            "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
+        })
+        .to_string();
+        let manifest = json!({
+            "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": {
+                "mediaType": "application/vnd.oci.image.config.v1+json",
+                "digest": digest(config.as_bytes()), "size": config.len(),
+            },
+            "layers": [{
+                "mediaType": "application/vnd.oci.image.layer.v1.tar",
+                "digest": digest(&layer), "size": layer.len(),
+            }],
+        })
+        .to_string();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let registry = Self {
+            address: listener.local_addr().unwrap(),
+            gate: Arc::new(AtomicBool::new(true)),
+            asked_for_layer: Arc::default(),
+        };
+        let (gate, asked) = (
+            Arc::clone(&registry.gate),
+            Arc::clone(&registry.asked_for_layer),
+        );
+        let layer_path = format!("/v2/tiny/blobs/{}", digest(&layer));
+        let config_path = format!("/v2/tiny/blobs/{}", digest(config.as_bytes()));
+        let answer = Arc::new(move |path: &str| -> Option<(&'static str, Vec<u8>)> {
+            if path == layer_path {
+                asked.fetch_add(1, Ordering::SeqCst);
+                while !gate.load(Ordering::SeqCst) {
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+                return Some(("application/octet-stream", layer.clone()));
+            }
+            if path == config_path {
+                return Some(("application/octet-stream", config.clone().into()));
+            }
+            if path.starts_with("/v2/tiny/manifests/") {
+                let kind = "application/vnd.oci.image.manifest.v1+json";
+                return Some((kind, manifest.clone().into()));
+            }
+            (path == "/v2/").then(|| ("application/json", b"{}".to_vec()))
+        });
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let answer = Arc::clone(&answer);
+                // A client that has gone is no failure here.
+                std::thread::spawn(move || drop(serve(stream, &*answer)));
+            }
+        });
+        registry
+    }
+
+    fn image(&self) -> String {
+        format!("{}/tiny:latest", self.address)
+    }
+}
+
+fn serve(
+    mut stream: TcpStream,
+    answer: &dyn Fn(&str) -> Option<(&'static str, Vec<u8>)>,
+) -> std::io::Result<()> {
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    let first = lines.next().unwrap_or(Ok(String::new()))?;
+    for line in lines {
+        if line?.is_empty() {
+            break;
+        }
+    }
+    let mut words = first.split(' ');
+    let is_head = words.next() == Some("HEAD");
+    let (status, kind, body) = match answer(words.next().unwrap_or_default()) {
+        Some((kind, body)) => (200, kind, body),
+        None => (404, "application/json", b"{}".to_vec()),
+    };
+    let mut head = format!(
+        "HTTP/1.1 {status} x\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n",
+        body.len()
+    );
+    if kind.contains("manifest") {
+        head += &format!("Docker-Content-Digest: {}\r\n", digest(&body));
+    }
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(b"\r\n")?;
+    if !is_head {
+        stream.write_all(&body)?;
+    }
+    Ok(())
+}
+
+/// `None`, with a line that says so, where images cannot be used.
+fn server() -> Option<TestServer> {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|found| {
+        use std::os::unix::fs::MetadataExt;
+        found.uid() == 0
+    });
+    if !is_root {
+        println!("skipped: images need root");
+        return None;
+    }
+    Some(TestServer::new())
+}
+
+fn snapshot(server: &TestServer, name: &str) -> Value {
+    server.get(&format!("/api/snapshots/{name}")).ok()
+}
+
+#[test]
+fn a_snapshot_from_a_registry_is_a_root_of_its_own() {
+    let Some(server) = server() else { return };
+    let registry = Registry::start();
+    let made =
+        json!({ "name": "tiny", "imageName": registry.image(), "cpu": 1, "memory": 1, "disk": 1 });
+    let made = server.post("/api/snapshots", made).ok();
+    assert_eq!(made["state"], "pending");
+    wait_until("it is pulled", || {
+        snapshot(&server, "tiny")["state"] == "active"
+    });
+    let url = server.get("/api/snapshots/tiny/build-logs-url").ok();
+    let path = url["url"]
+        .as_str()
+        .unwrap()
+        .strip_prefix(&server.url)
+        .unwrap()
+        .to_owned();
+    let log = server.get(&format!("{path}?follow=true"));
+    assert!(log.body.to_string().contains("pulling"), "{log:?}");
+
+    let id = server.sandbox_from(json!({ "snapshot": "tiny" }));
+    assert_eq!(server.run(&id, "cat /etc/tiny; id -u"), "an image\n0");
+    server.run(
+        &id,
+        "echo changed > /etc/tiny; mkdir /opt; chown 1000 /home/app; rm -r /root",
+    );
+    assert_eq!(
+        server.run(&id, "stat -c %u /home/app; cat /etc/tiny"),
+        "1000\nchanged"
+    );
+    assert!(!Path::new("/etc/tiny").exists());
+    let other = server.sandbox_from(json!({ "snapshot": "tiny", "user": "app" }));
+    assert_eq!(
+        server.run(&other, "id -u; cat /etc/tiny; ls -d /root"),
+        "1000\nan image\n/root"
+    );
+    let nobody = json!({ "snapshot": "tiny", "user": "nobody-here" });
+    let refused = server.post("/api/sandbox", nobody).refused(400);
+    assert!(refused.contains("no user `nobody-here`"), "{refused}");
+
+    // It stays while sandboxes stand on it.
+    server
+        .delete(&format!("/api/snapshots/{}", made["id"].as_str().unwrap()))
+        .ok();
+    server.turn(&id, "stop");
+    server.turn(&id, "start");
+    assert_eq!(server.run(&id, "cat /etc/tiny"), "changed");
+    for id in [id, other] {
+        server.delete(&format!("/api/sandbox/{id}")).ok();
+    }
+    let images = server.data.path().join("data/images");
+    wait_until("the image is gone", || {
+        fs::read_dir(&images)
+            .unwrap()
+            .flatten()
+            .all(|entry| entry.file_name() == ".lock")
+    });
+    wait_until("its log is gone", || {
+        is_empty(&server.data.path().join("data/builds"))
+    });
+}
+
+#[test]
+fn a_pull_that_fails_says_why() {
+    let Some(server) = server() else { return };
+    let registry = Registry::start();
+    let missing = format!("{}/missing:1", registry.address);
+    server
+        .post(
+            "/api/snapshots",
+            json!({ "name": "bad", "imageName": missing }),
+        )
+        .ok();
+    wait_until("it has failed", || {
+        snapshot(&server, "bad")["state"] == "error"
+    });
+    let reason = snapshot(&server, "bad")["errorReason"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(reason.contains("missing"), "{reason}");
+    server
+        .post("/api/sandbox", json!({ "snapshot": "bad" }))
+        .refused(400);
+    server
+        .post(
+            "/api/snapshots",
+            json!({ "name": "bad", "imageName": missing }),
+        )
+        .refused(409);
+    server
+        .post("/api/snapshots", json!({ "name": "none" }))
+        .refused(400);
+}
+
+#[test]
+fn a_sandbox_from_an_image_waits_for_it_and_a_restart_begins_the_pull_again() {
+    let Some(server) = server() else { return };
+    let registry = Registry::start();
+    registry.gate.store(false, Ordering::SeqCst);
+    let build = json!({ "dockerfileContent": format!("FROM {}\n", registry.image()) });
+    let made = server
+        .post("/api/sandbox", json!({ "buildInfo": build }))
+        .ok();
+    assert_eq!(made["state"], "pending_build");
+    let id = made["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/sandbox/{id}");
+    wait_until("the layer is asked for", || {
+        registry.asked_for_layer.load(Ordering::SeqCst) == 1
+    });
+    let server = TestServer::at(server.stop(), |_| {});
+    assert_eq!(server.get(&path).ok()["state"], "pending_build");
+    wait_until("the layer is asked for again", || {
+        registry.asked_for_layer.load(Ordering::SeqCst) > 1
+    });
+    registry.gate.store(true, Ordering::SeqCst);
+    wait_until("it is started", || {
+        server.get(&path).ok()["state"] == "started"
+    });
+    assert_eq!(server.run(&id, "cat /etc/tiny"), "an image");
+    // The same text is built once.
+    let asked = registry.asked_for_layer.load(Ordering::SeqCst);
+    let again = server
+        .post("/api/sandbox", json!({ "buildInfo": build }))
+        .ok();
+    assert_eq!(again["state"], "started");
+    assert_eq!(registry.asked_for_layer.load(Ordering::SeqCst), asked);
+}
