@@ -12,8 +12,8 @@ mod git;
 mod info;
 mod inside;
 mod lsp;
-mod system;
 mod session;
+mod system;
 
 use std::sync::Arc;
 
