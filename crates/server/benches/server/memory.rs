@@ -20,6 +20,9 @@ pub(crate) fn run(folder: &Path, boxes_max: usize, report: &mut Report) -> Resul
     let mut most = 0;
     for step in STEPS {
         let count = step.min(boxes_max);
+        if step > 0 && count == ids.len() {
+            continue;
+        }
         let begun = Instant::now();
         let missing = count - ids.len();
         ids.extend(create_many(&subject, missing)?);
