@@ -29,6 +29,11 @@ impl SdkVersion {
         }
     }
 
+    /// Whether a client of this version asks for a sandbox again right after it has deleted it.
+    pub fn looks_at_what_it_deleted(self) -> bool {
+        self < Self::new(0, 112, 0)
+    }
+
     /// Reads `0.226.1`, also with a leading `v`, with a part left out, or with what semver allows behind (`-rc.1`,
     /// `+build`). Anything else is no version.
     pub fn parse(text: &str) -> Option<Self> {

@@ -195,6 +195,12 @@ pub fn resize_terminal(master: BorrowedFd<'_>, size: TerminalSize) -> io::Result
     Ok(rustix::termios::tcsetwinsize(master, size)?)
 }
 
+/// Has reads and writes through a descriptor, and through all its copies, return instead of waiting. For the host's side of
+/// a terminal, which no event loop could use otherwise.
+pub fn make_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(descriptor, true)?)
+}
+
 /// Becomes readable when the command has ended.
 impl AsFd for Job {
     fn as_fd(&self) -> BorrowedFd<'_> {

@@ -67,7 +67,7 @@ pub use error::{EngineError, Result};
 pub use identity::ProcessIdentity;
 pub use ids::{HOST_ID_BASE, IdRange, NoSuchRange};
 pub use image::{ImageBase, ImageOptions};
-pub use job::{Command, Job, Streams, resize_terminal};
+pub use job::{Command, Job, Streams, make_nonblocking, resize_terminal};
 pub use layer::{LayerOptions, LayerReport, ShiftOwners, copy_layer};
 pub use names::HOSTNAME;
 pub use parking::Parked;

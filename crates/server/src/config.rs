@@ -13,6 +13,8 @@ pub struct ServerConfig {
     /// Where the database, the boxes, snapshots and volumes are kept.
     pub data: PathBuf,
     pub tls: Option<TlsFiles>,
+    /// Where SSH into sandboxes is served, if at all.
+    pub ssh_listen: Option<SocketAddr>,
     /// What clients call this server, when they cannot use the address of the request, as behind a proxy.
     pub public_url: Option<String>,
     /// Below this domain, `PORT-SANDBOX.DOMAIN` leads to a port inside a sandbox.
@@ -88,6 +90,7 @@ impl ServerConfig {
             listen,
             data,
             tls: None,
+            ssh_listen: None,
             public_url: None,
             preview_domain: None,
             toolchain_home: None,

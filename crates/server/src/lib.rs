@@ -30,6 +30,7 @@ pub mod records;
 mod request;
 pub mod sandboxes;
 mod serve;
+mod ssh;
 mod state;
 mod tls;
 pub mod toolbox;

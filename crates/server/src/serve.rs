@@ -22,6 +22,7 @@ use crate::machines::Making;
 use crate::metrics::Metrics;
 use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
+use crate::ssh;
 use crate::state::Shared;
 use crate::tls;
 
@@ -89,6 +90,10 @@ impl Server {
         let tls = self.config.tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = accept::listen(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let door = match self.config.ssh_listen {
+            Some(address) => Some(ssh::listen(address, &self.config.data)?),
+            None => None,
+        };
         let config = ServerConfig {
             listen: address,
             ..self.config
@@ -120,7 +125,11 @@ impl Server {
             sandboxes,
             builds,
             metrics: Arc::clone(&metrics),
+            ssh: door.as_ref().map(|door| door.address),
         });
+        if let Some(door) = door {
+            aside.push(tokio::spawn(ssh::run(door, state.clone())));
+        }
         let (events, io) = events::layer(&state);
         let changes = state.sandboxes.changes();
         let tick = state.config.limits.tick;

@@ -1,5 +1,6 @@
 //! What all handlers share.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
@@ -21,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) sandboxes: Arc<Sandboxes>,
     pub(crate) builds: Arc<Builds>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Where SSH is served.
+    pub(crate) ssh: Option<SocketAddr>,
 }
 
 impl Shared {

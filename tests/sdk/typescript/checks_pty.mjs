@@ -1,6 +1,6 @@
 // Terminals.
 
-import { DaytonaConflictError, DaytonaNotFoundError } from '@daytonaio/sdk'
+import { DaytonaError, DaytonaNotFoundError } from '@daytonaio/sdk'
 
 import { contains, raises, same, unique } from './harness.mjs'
 
@@ -38,7 +38,7 @@ export async function resize_list_and_info(sandbox) {
 export async function a_name_is_taken_once(sandbox) {
   const id = unique('pty')
   const terminal = await open(sandbox, { id })
-  await raises(DaytonaConflictError, () => open(sandbox, { id }))
+  await raises(DaytonaError, () => open(sandbox, { id }))
   await terminal.handle.kill()
 }
 

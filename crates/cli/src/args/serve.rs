@@ -32,6 +32,7 @@ gives its figures to whoever has a key.
 
 Examples:
   holm serve
+  holm serve --ssh-listen 127.0.0.1:2222
   holm serve --listen 0.0.0.0:443 --tls-cert chain.pem --tls-key key.pem
   HOLM_API_KEY=$KEY holm serve --data /srv/holm --log-format json";
 
@@ -60,6 +61,10 @@ pub(crate) struct ServeArgs {
     /// Below which domain ports of sandboxes are found [default: localhost and the port]
     #[arg(long, value_name = "DOMAIN", value_parser = preview_domain)]
     pub(crate) preview_domain: Option<String>,
+
+    /// Also serve SSH into sandboxes, at this address; `ssh-access` of the API gives tokens for it
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ssh_listen: Option<SocketAddr>,
 
     /// How many sandboxes one organisation may have at once
     #[arg(long, value_name = "NUMBER", default_value_t = 2_000, value_parser = at_least_one)]

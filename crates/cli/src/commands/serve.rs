@@ -45,6 +45,7 @@ fn config(context: &Context, args: ServeArgs) -> Result<ServerConfig, CliError> 
         // The command line allows both or none.
         (Some(_) | None, _) => None,
     };
+    config.ssh_listen = args.ssh_listen;
     config.public_url = args.public_url;
     config.preview_domain = args.preview_domain;
     config.toolchain_home = context.environment.home().map(Into::into);

@@ -16,6 +16,7 @@ mod sandbox_show;
 mod sandboxes;
 mod secrets;
 mod snapshots;
+mod ssh_access;
 mod volumes;
 
 use axum::Router;
@@ -36,5 +37,6 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(sandboxes::router())
         .merge(secrets::router())
         .merge(snapshots::router())
+        .merge(ssh_access::router())
         .merge(volumes::router())
 }

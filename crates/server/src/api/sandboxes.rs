@@ -9,6 +9,7 @@ use holm_daytona_wire::sandbox::{
     CreateSandbox, PaginatedSandboxes, Sandbox, SandboxLabels, SandboxState,
 };
 use holm_daytona_wire::snapshot::SnapshotState;
+use holm_daytona_wire::version::SdkVersion;
 use serde_json::json;
 
 use super::sandbox_create::{
@@ -248,8 +249,20 @@ async fn list_pages(
 }
 
 async fn show_one((State(state), headers, caller, Path(id)): One) -> Result<Json<Sandbox>> {
-    let sandbox = state.sandboxes.find(&caller.organization, &id)?;
-    Ok(shown(&state, &headers, &sandbox.record()))
+    match state.sandboxes.find(&caller.organization, &id) {
+        Ok(sandbox) => Ok(shown(&state, &headers, &sandbox.record())),
+        Err(gone) => {
+            let version = headers
+                .get("x-daytona-sdk-version")
+                .and_then(|version| SdkVersion::parse(version.to_str().ok()?));
+            let looks_again = version.is_some_and(SdkVersion::looks_at_what_it_deleted);
+            let departed = state.sandboxes.departed(&caller.organization, &id);
+            match departed.filter(|_| looks_again) {
+                Some(record) => Ok(shown(&state, &headers, &record)),
+                None => Err(gone),
+            }
+        }
+    }
 }
 
 async fn delete((State(state), headers, caller, Path(id)): One) -> Result<Json<Sandbox>> {

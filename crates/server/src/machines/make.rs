@@ -11,8 +11,8 @@ use holm_images::{Images, ImagesError};
 use holm_sandbox_linux::files::{ConfinedDir, FilesError, Resolve};
 use holm_sandbox_linux::{
     Access, Base, BaseOptions, BoxSpec, Durability, Engine, EngineError, HostBase, IdRange,
-    ImageOptions, Lifetime, Limits, LinuxBox, MountSpec, Network, Owner, Owners, Power,
-    ProcessIdentity, Profile, WIRE_VERSION,
+    ImageOptions, Lifetime, Limits, LinuxBox, MountSpec, Network, Owners, Power, ProcessIdentity,
+    Profile, WIRE_VERSION,
 };
 use holm_store::{Store, StoreError};
 

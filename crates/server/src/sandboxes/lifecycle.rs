@@ -179,6 +179,7 @@ impl Sandboxes {
             running: None,
             ..record
         };
+        self.departed.remember(gone.clone());
         self.tell(&gone, Some(SandboxState::Destroying));
         Ok(gone)
     }

@@ -15,6 +15,7 @@
 
 mod clocks;
 mod create;
+mod departed;
 mod lifecycle;
 mod pending;
 mod registry;

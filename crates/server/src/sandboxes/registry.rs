@@ -7,6 +7,7 @@ use holm_daytona_wire::sandbox::SandboxState;
 use holm_store::Store;
 use tokio::sync::broadcast;
 
+use super::departed::Departed;
 use super::sandbox::Sandbox;
 use crate::clock;
 use crate::error::{ApiError, Result};
@@ -31,6 +32,7 @@ pub struct Sandboxes {
     pub(crate) making: Arc<Making>,
     changes: broadcast::Sender<StateChange>,
     known: RwLock<Known>,
+    pub(super) departed: Departed,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +49,7 @@ impl Sandboxes {
             making,
             changes: broadcast::Sender::new(CHANGES_KEPT),
             known: RwLock::default(),
+            departed: Departed::default(),
         })
     }
 
@@ -79,6 +82,11 @@ impl Sandboxes {
         found.ok_or_else(|| {
             ApiError::not_found(format!("Sandbox with ID or name {id_or_name} not found"))
         })
+    }
+
+    /// A sandbox that was just deleted.
+    pub(crate) fn departed(&self, organization: &str, id: &str) -> Option<SandboxRecord> {
+        self.departed.find(organization, id)
     }
 
     /// A sandbox of whatever organisation, for callers that show something else than a key.

@@ -11,7 +11,9 @@ mod files;
 mod git;
 mod info;
 mod inside;
+mod interpreter;
 mod lsp;
+mod pty;
 mod session;
 mod system;
 
@@ -30,23 +32,31 @@ pub struct ToolboxState {
     lsp: lsp::Servers,
     processor: system::ProcessorMeter,
     sessions: session::Sessions,
+    terminals: pty::Terminals,
+    interpreters: interpreter::Interpreters,
 }
 
 impl ToolboxState {
     /// Finds again what was running before the server was started anew.
     pub(crate) async fn resume(&self, machine: &Arc<Machine>) {
         self.sessions.resume(machine).await;
+        self.terminals.resume(machine).await;
     }
 
     /// Lets go of everything: the box is about to end.
     pub(crate) async fn close(&self) {
         self.sessions.close().await;
         self.lsp.clear();
+        self.terminals.close();
+        self.interpreters.close();
     }
 
     /// Processes that only wait for orders, such as the shell of a session: they keep no sandbox awake.
     pub(crate) fn waiting_processes(&self) -> u64 {
-        self.lsp.waiting() + self.sessions.waiting_processes()
+        self.lsp.waiting()
+            + self.sessions.waiting_processes()
+            + self.terminals.waiting_processes()
+            + self.interpreters.waiting_processes()
     }
 }
 
@@ -62,4 +72,6 @@ pub(crate) fn router() -> Router<AppState> {
         .merge(system::router())
         .merge(computer_use::router())
         .merge(session::router())
+        .merge(pty::router())
+        .merge(interpreter::router())
 }

@@ -47,15 +47,14 @@ pub(super) fn symbols(answer: &Value, document: &str) -> Vec<LspSymbol> {
             pending.extend(children.iter().rev());
         }
         let range = |range: &Value| serde_json::from_value(range.clone()).ok();
-        let location = match &symbol["location"] {
-            Value::Null => range(&symbol["selectionRange"])
-                .or_else(|| range(&symbol["range"]))
-                .map(|range| LspLocation {
-                    uri: document.to_owned(),
-                    range,
-                }),
-            location => serde_json::from_value(location.clone()).ok(),
-        };
+        let location = serde_json::from_value(symbol["location"].clone());
+        let location = location.ok().or_else(|| {
+            let range = range(&symbol["selectionRange"]).or_else(|| range(&symbol["range"]))?;
+            Some(LspLocation {
+                uri: document.to_owned(),
+                range,
+            })
+        });
         if let (Some(name), Some(location)) = (symbol["name"].as_str(), location) {
             let kind = symbol["kind"]
                 .as_u64()

@@ -56,6 +56,8 @@ pub(super) async fn read(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use serde_json::json;
 
     use super::*;
@@ -93,11 +95,17 @@ mod tests {
         let invalid = Err(io::ErrorKind::InvalidData);
         assert_eq!(
             read_all(b"Content-Length: 99999999999\r\n\r\n"),
-            [invalid.clone()]
+            from_ref(&invalid)
         );
-        assert_eq!(read_all(b"Content-Length: -1\r\n\r\n{}"), [invalid.clone()]);
-        assert_eq!(read_all(b"Content-Length: 3\r\n\r\n{{{"), [invalid.clone()]);
-        assert_eq!(read_all(&vec![b'x'; 100_000]), [invalid.clone()]);
+        assert_eq!(
+            read_all(b"Content-Length: -1\r\n\r\n{}"),
+            from_ref(&invalid)
+        );
+        assert_eq!(
+            read_all(b"Content-Length: 3\r\n\r\n{{{"),
+            from_ref(&invalid)
+        );
+        assert_eq!(read_all(&vec![b'x'; 100_000]), from_ref(&invalid));
         assert_eq!(read_all(&b"\n".repeat(100_000)), [invalid]);
         let short = read_all(b"Content-Length: 9\r\n\r\n{}");
         assert_eq!(short, [Err(io::ErrorKind::UnexpectedEof)]);

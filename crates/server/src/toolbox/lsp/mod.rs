@@ -99,20 +99,16 @@ async fn document_symbols(inside: Inside, pairs: Pairs) -> Result<Json<Vec<LspSy
     let key = key(&inside, &pairs)?;
     let document = Document::new(machine, pairs.required("uri")?)?;
     let connection = machine.toolbox.lsp.slot(&key)?.connection(machine).await?;
-    let parameters = json!({ "textDocument": { "uri": document.uri } });
-    let answer = connection
-        .ask("textDocument/documentSymbol", parameters)
-        .await?;
-    Ok(Json(answers::symbols(&answer, &document.uri)))
+    let symbols = servers::document_symbols(&connection, &document.uri).await?;
+    Ok(Json(symbols))
 }
 
 async fn workspace_symbols(inside: Inside, pairs: Pairs) -> Result<Json<Vec<LspSymbol>>> {
     let machine = &inside.machine;
     let key = key(&inside, &pairs)?;
-    let connection = machine.toolbox.lsp.slot(&key)?.connection(machine).await?;
-    let parameters = json!({ "query": pairs.get("query").unwrap_or_default() });
-    let answer = connection.ask("workspace/symbol", parameters).await?;
-    Ok(Json(answers::symbols(&answer, "")))
+    let query = pairs.get("query").unwrap_or_default();
+    let slot = machine.toolbox.lsp.slot(&key)?;
+    Ok(Json(slot.workspace_symbols(machine, query).await?))
 }
 
 fn key(inside: &Inside, pairs: &Pairs) -> Result<Key> {

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use holm_daytona_wire::error::ErrorCode;
+use holm_daytona_wire::lsp::LspSymbol;
 use holm_sandbox_linux::{EngineError, OnDisconnect};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use super::answers;
 use super::connection::Connection;
 use super::languages::{Language, search_path};
 use crate::error::{ApiError, Result, chain};
@@ -165,6 +167,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+pub(super) async fn document_symbols(connection: &Connection, uri: &str) -> Result<Vec<LspSymbol>> {
+    let parameters = json!({ "textDocument": { "uri": uri } });
+    let answer = connection
+        .ask("textDocument/documentSymbol", parameters)
+        .await?;
+    Ok(answers::symbols(&answer, uri))
+}
+
 /// One language server, through its crashes.
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -175,6 +185,8 @@ pub(super) struct Slot {
     /// What is open in it, and has to be again after a crash.
     documents: Mutex<BTreeMap<String, Document>>,
     crashes: AtomicU32,
+    /// Whether the server looks for symbols in the whole project; not every one does.
+    knows_workspace: AtomicBool,
 }
 
 impl Slot {
@@ -185,6 +197,7 @@ impl Slot {
             current: Mutex::default(),
             documents: Mutex::default(),
             crashes: AtomicU32::new(0),
+            knows_workspace: AtomicBool::new(false),
         }
     }
 
@@ -274,8 +287,36 @@ impl Slot {
                 "workspace": { "symbol": {}, "workspaceFolders": true, "configuration": true },
             },
         });
-        connection.ask("initialize", parameters).await?;
+        let answer = connection.ask("initialize", parameters).await?;
+        let knows = !matches!(
+            answer["capabilities"]["workspaceSymbolProvider"],
+            Value::Null | Value::Bool(false)
+        );
+        self.knows_workspace.store(knows, Ordering::Relaxed);
         connection.tell("initialized", json!({})).await
+    }
+
+    /// Symbols of the project by a part of their names; of the open documents, if the server does not look further.
+    pub(super) async fn workspace_symbols(
+        &self,
+        machine: &Arc<Machine>,
+        query: &str,
+    ) -> Result<Vec<LspSymbol>> {
+        let connection = self.connection(machine).await?;
+        if self.knows_workspace.load(Ordering::Relaxed) {
+            let parameters = json!({ "query": query });
+            let answer = connection.ask("workspace/symbol", parameters).await?;
+            return Ok(answers::symbols(&answer, ""));
+        }
+        let open: Vec<_> = lock(&self.documents).keys().cloned().collect();
+        let wanted = query.to_lowercase();
+        let mut found = Vec::new();
+        for uri in open {
+            let symbols = document_symbols(&connection, &uri).await?;
+            let is_wanted = |symbol: &LspSymbol| symbol.name.to_lowercase().contains(&wanted);
+            found.extend(symbols.into_iter().filter(is_wanted));
+        }
+        Ok(found)
     }
 
     /// Opens a document, or shows its content anew.

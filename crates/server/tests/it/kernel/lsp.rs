@@ -116,6 +116,22 @@ fn a_server_that_crashed_is_started_again_with_its_documents() {
     assert_eq!(names(&tools.get(DOCUMENT_SYMBOLS).ok()), ["beta", "gamma"]);
 }
 
+/// `pylsp` is one that does not look through a project.
+#[test]
+fn a_server_that_looks_no_further_is_asked_about_what_is_open() {
+    let tools = project();
+    tools.write("/tmp/looks-no-further", b"");
+    tools.post("/lsp/start", python()).ok();
+    let found = tools.get(&workspace_symbols("ALPH"));
+    assert_eq!(found.ok(), json!([]));
+    tools.post("/lsp/did-open", document("proj/a.py")).ok();
+    tools.post("/lsp/did-open", document("proj/b.py")).ok();
+    assert_eq!(
+        names(&tools.get(&workspace_symbols("ALPH")).ok()),
+        ["alpha"]
+    );
+}
+
 #[test]
 fn what_cannot_be_served_says_what_to_do() {
     let tools = Tools::new();
