@@ -61,8 +61,8 @@ impl<'a> Serving<'a> {
         });
         let said = serving.said();
         let address = said.split("://").nth(1);
-        let address = address.unwrap_or_else(|| panic!("the server did not start: {said}"));
-        let address = address.split(['/', '"']).next().unwrap();
+        assert!(address.is_some(), "the server did not start: {said}");
+        let address = address.unwrap().split(['/', '"']).next().unwrap();
         serving.address = address.to_owned();
         serving
     }
@@ -180,9 +180,10 @@ impl Answer {
 impl Client {
     /// An error means that the whole answer was not received.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> io::Result<Answer> {
-        let body = match body {
-            Value::Null => String::new(),
-            body => body.to_string(),
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
         };
         let mut stream = self.begin(method, path, ("application/json", body.len()))?;
         stream.write_all(body.as_bytes())?;

@@ -64,7 +64,10 @@ fn throughput(subject: &Subject, id: &str, clients: usize, report: &mut Report) 
             anyhow::Ok(())
         };
         let clients: Vec<_> = (0..clients).map(|_| scope.spawn(work)).collect();
-        std::thread::sleep(WINDOW);
+        // Parking may end early.
+        while begun.elapsed() < WINDOW {
+            std::thread::park_timeout(WINDOW.saturating_sub(begun.elapsed()));
+        }
         ends.store(true, Ordering::Relaxed);
         let ended = clients.into_iter().map(|client| client.join());
         ended.filter_map(|ended| ended.ok()?.err()).collect()

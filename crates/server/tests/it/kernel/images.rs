@@ -137,9 +137,12 @@ impl Registry {
     }
 }
 
+/// The kind and the body of an answer to a path.
+type Answering = dyn Fn(&str) -> Option<(&'static str, Vec<u8>)>;
+
 fn serve(
     mut stream: TcpStream,
-    answer: &dyn Fn(&str) -> Option<(&'static str, Vec<u8>)>,
+    answer: &Answering,
 ) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let first = lines.next().unwrap_or(Ok(String::new()))?;
@@ -176,7 +179,7 @@ fn server() -> Option<TestServer> {
         found.uid() == 0
     });
     if !is_root {
-        println!("skipped: images need root");
+        std::io::Write::write_all(&mut std::io::stderr(), b"skipped: images need root\n").ok();
         return None;
     }
     Some(TestServer::new())
