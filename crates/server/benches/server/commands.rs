@@ -1,6 +1,7 @@
 //! Commands in a living sandbox: one after the other, and from many clients.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -69,7 +70,7 @@ fn throughput(subject: &Subject, id: &str, clients: usize, report: &mut Report) 
             std::thread::park_timeout(WINDOW.saturating_sub(begun.elapsed()));
         }
         ends.store(true, Ordering::Relaxed);
-        let ended = clients.into_iter().map(|client| client.join());
+        let ended = clients.into_iter().map(ScopedJoinHandle::join);
         ended.filter_map(|ended| ended.ok()?.err()).collect()
     });
     for failure in failures {

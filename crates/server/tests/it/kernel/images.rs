@@ -140,10 +140,7 @@ impl Registry {
 /// The kind and the body of an answer to a path.
 type Answering = dyn Fn(&str) -> Option<(&'static str, Vec<u8>)>;
 
-fn serve(
-    mut stream: TcpStream,
-    answer: &Answering,
-) -> std::io::Result<()> {
+fn serve(mut stream: TcpStream, answer: &Answering) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let first = lines.next().unwrap_or(Ok(String::new()))?;
     for line in lines {
