@@ -119,7 +119,6 @@ impl<'a> Serving<'a> {
 }
 
 impl Drop for Serving<'_> {
-    /// Boxes outlive their server, and must not outlive a test that fails.
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             child.kill().unwrap();
@@ -127,7 +126,6 @@ impl Drop for Serving<'_> {
         }
         if std::thread::panicking() {
             eprintln!("----- the server said\n{}", self.said());
-            end_boxes(self.env);
         }
     }
 }
@@ -137,8 +135,8 @@ pub(crate) fn data(env: &TestEnvironment) -> PathBuf {
     env.path("data/server")
 }
 
-/// Kills the boxes that a server without a life left behind.
-fn end_boxes(env: &TestEnvironment) {
+/// Kills the boxes that the servers of a test left behind.
+pub(crate) fn end_boxes(env: &TestEnvironment) {
     if !fs::exists(data(env).join("holm.db")).unwrap_or(false) {
         return;
     }

@@ -161,6 +161,7 @@ impl TestEnvironment {
 impl Drop for TestEnvironment {
     /// A test that fails leaves sandboxes that stay; their boxes must not outlive it.
     fn drop(&mut self) {
+        crate::server::end_boxes(self);
         for id in names_in(&self.path("data/boxes")) {
             let record = self.path("data/boxes").join(id).join("record.json");
             let record = fs::read(record).unwrap_or_default();
