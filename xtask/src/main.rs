@@ -34,6 +34,7 @@ Commands:
   gen [--check]    Write the generated pages of docs/reference, or only compare them
   dist             Build the program as it is shipped: one static file
   bench start      Measure how fast a box starts, beside its peers
+  bench server     Measure how fast a server is, beside what it stands on
 ";
 
 fn main() -> ExitCode {
@@ -68,11 +69,18 @@ fn run(words: &[&str]) -> Outcome {
             println!("{}", program.display());
             Ok(())
         }
-        ["bench", "start"] => bench::start(),
-        ["bench", "start", bench::IN_MOUNT_NAMESPACE] => bench::start_in_mount_namespace(),
+        ["bench", name] => bench::measure(benchmark(name)?),
+        ["bench", name, bench::IN_MOUNT_NAMESPACE] => {
+            bench::measure_in_mount_namespace(benchmark(name)?)
+        }
         _ => Err(Failure::new(format!(
             "unknown command `{}`\n\n{HELP}",
             words.join(" ")
         ))),
     }
+}
+
+fn benchmark(name: &str) -> Outcome<bench::Benchmark> {
+    bench::Benchmark::named(name)
+        .ok_or_else(|| Failure::new(format!("unknown benchmark `{name}`\n\n{HELP}")))
 }

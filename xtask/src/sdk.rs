@@ -113,68 +113,17 @@ fn suites(installed: &Installed) -> Vec<Suite> {
 
 /// Installs what is missing. None where the registries cannot be reached.
 fn install(folder: &Path) -> Outcome<Option<Installed>> {
-    let tools = folder.join("tools");
-    if !tools.join("bin/uv").exists() {
-        let made = run(&mut program("python3", &["-m", "venv", &text(&tools)?])).and_then(|()| {
-            run(&mut program(
-                &text(&tools.join("bin/pip"))?,
-                &["install", "--quiet", "uv"],
-            ))
-        });
-        if let Err(failure) = made {
-            eprintln!(
-                "SKIPPED: the SDKs were NOT tested, because the package index cannot be reached ({failure})"
-            );
-            return Ok(None);
-        }
-    }
-    let uv = text(&tools.join("bin/uv"))?;
+    let Some(uv) = install_uv(folder) else {
+        return Ok(None);
+    };
     let mut installed = Installed::default();
     let versions = PYTHON_OLD.iter().map(|(version, _)| *version);
     for version in versions.chain([PYTHON_PINNED, NEWEST]) {
-        let place = folder.join(format!("python-{version}"));
-        let python = place.join("bin/python");
-        // The newest changes: it is asked for each time.
-        if !place.join("complete").exists() || version == NEWEST {
-            let package = match version {
-                NEWEST => "daytona".to_owned(),
-                pinned => format!("daytona=={pinned}"),
-            };
-            run(&mut program(
-                &uv,
-                &["venv", "--quiet", "--clear", &text(&place)?],
-            ))?;
-            run(&mut program(
-                &uv,
-                &[
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--python",
-                    &text(&python)?,
-                    &package,
-                ],
-            ))?;
-            fs::write(place.join("complete"), "").context("note that an SDK is installed")?;
-        }
+        let python = install_python(folder, &uv, version)?;
         installed.python.push((version.to_owned(), python));
     }
-    for (version, package) in [
-        (
-            TYPESCRIPT_PINNED,
-            format!("@daytonaio/sdk@{TYPESCRIPT_PINNED}"),
-        ),
-        (NEWEST, "@daytonaio/sdk@latest".to_owned()),
-    ] {
-        let place = folder.join(format!("typescript-{version}"));
-        fs::create_dir_all(&place).context("make the folder of an SDK")?;
-        if !place.join("complete").exists() || version == NEWEST {
-            run(Command::new("npm")
-                .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
-                .arg(&place)
-                .arg(&package))?;
-            fs::write(place.join("complete"), "").context("note that an SDK is installed")?;
-        }
+    for version in [TYPESCRIPT_PINNED, NEWEST] {
+        let place = install_typescript(folder, version)?;
         // Modules are looked for beside the program that imports them.
         let programs = place.join("programs");
         copy_folder(&workspace::root().join("tests/sdk/typescript"), &programs)?;
@@ -183,6 +132,101 @@ fn install(folder: &Path) -> Outcome<Option<Installed>> {
             .push((version.to_owned(), programs.join("surface.mjs")));
     }
     Ok(Some(installed))
+}
+
+/// What installs Python packages. None, and said loudly, where the registries cannot be reached.
+fn install_uv(folder: &Path) -> Option<PathBuf> {
+    let tools = folder.join("tools");
+    let uv = tools.join("bin/uv");
+    if uv.exists() {
+        return Some(uv);
+    }
+    let made = text(&tools).and_then(|place| {
+        run(&mut program("python3", &["-m", "venv", &place]))?;
+        run(Command::new(tools.join("bin/pip")).args(["install", "--quiet", "uv"]))
+    });
+    match made {
+        Ok(()) => Some(uv),
+        Err(failure) => {
+            eprintln!(
+                "SKIPPED: the SDKs were NOT installed, because the package index cannot be reached ({failure})"
+            );
+            None
+        }
+    }
+}
+
+/// Says which interpreter sees this version of the SDK.
+fn install_python(folder: &Path, uv: &Path, version: &str) -> Outcome<PathBuf> {
+    let place = folder.join(format!("python-{version}"));
+    let python = place.join("bin/python");
+    // The newest changes: it is asked for each time.
+    if !place.join("complete").exists() || version == NEWEST {
+        let package = match version {
+            NEWEST => "daytona".to_owned(),
+            pinned => format!("daytona=={pinned}"),
+        };
+        run(Command::new(uv)
+            .args(["venv", "--quiet", "--clear"])
+            .arg(&place))?;
+        run(Command::new(uv)
+            .args(["pip", "install", "--quiet", "--python"])
+            .arg(&python)
+            .arg(&package))?;
+        fs::write(place.join("complete"), "").context("note that an SDK is installed")?;
+    }
+    Ok(python)
+}
+
+/// Says which folder has this version of the SDK.
+fn install_typescript(folder: &Path, version: &str) -> Outcome<PathBuf> {
+    let place = folder.join(format!("typescript-{version}"));
+    fs::create_dir_all(&place).context("make the folder of an SDK")?;
+    if !place.join("complete").exists() || version == NEWEST {
+        let package = match version {
+            NEWEST => "@daytonaio/sdk@latest".to_owned(),
+            pinned => format!("@daytonaio/sdk@{pinned}"),
+        };
+        run(Command::new("npm")
+            .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
+            .arg(&place)
+            .arg(&package))?;
+        fs::write(place.join("complete"), "").context("note that an SDK is installed")?;
+    }
+    Ok(place)
+}
+
+/// One SDK of each language, for measuring.
+#[derive(Debug)]
+pub(crate) struct ForBenchmarks {
+    /// An interpreter that sees the SDK.
+    pub(crate) python: PathBuf,
+    /// A folder with the SDK's modules and with our programs in `programs`.
+    pub(crate) typescript: PathBuf,
+}
+
+/// Installs them, where the registries can be reached.
+pub(crate) fn install_for_benchmarks() -> Outcome {
+    let folder = workspace::target().join("sdk");
+    fs::create_dir_all(&folder).context("make the folder of the SDKs")?;
+    let Some(uv) = install_uv(&folder) else {
+        return Ok(());
+    };
+    install_python(&folder, &uv, PYTHON_PINNED)?;
+    let place = install_typescript(&folder, TYPESCRIPT_PINNED)?;
+    copy_folder(
+        &workspace::root().join("tests/sdk/bench"),
+        &place.join("programs"),
+    )
+}
+
+/// Those that were installed.
+pub(crate) fn installed_for_benchmarks() -> Option<ForBenchmarks> {
+    let folder = workspace::target().join("sdk");
+    let python = folder.join(format!("python-{PYTHON_PINNED}/bin/python"));
+    let typescript = folder.join(format!("typescript-{TYPESCRIPT_PINNED}"));
+    let is_there = python.exists() && typescript.join("programs/interactive.mjs").exists();
+    is_there.then_some(ForBenchmarks { python, typescript })
 }
 
 fn text(path: &Path) -> Outcome<String> {

@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::process::{self, Failure, Outcome, cargo, program};
+use crate::sdk;
 use crate::workspace;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,7 @@ const PACKAGES: &[Package] = &[
     package("xfsprogs", "mkfs.xfs", Purpose::Benchmarks),
     package("crun", "crun", Purpose::Benchmarks),
     package("podman", "podman", Purpose::Benchmarks),
+    package("nginx-light", "nginx", Purpose::Benchmarks),
 ];
 
 /// What has to be done about the missing packages on this machine.
@@ -130,6 +132,9 @@ pub(crate) fn run(purpose: Purpose) -> Outcome {
                 names.join(", ")
             )));
         }
+    }
+    if purpose == Purpose::Benchmarks {
+        sdk::install_for_benchmarks()?;
     }
     ensure_nextest()
 }

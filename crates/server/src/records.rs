@@ -19,7 +19,8 @@ macro_rules! document {
             const KIND: Kind = Kind::$kind;
 
             fn id(&self) -> &str {
-                &self.$id
+                let Self { $id, .. } = self;
+                $id
             }
 
             fn owner(&self) -> &str {

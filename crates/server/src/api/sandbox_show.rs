@@ -7,6 +7,7 @@ use holm_daytona_wire::snapshot::BuildInfo;
 
 use crate::clock::rfc3339;
 use crate::records::SandboxRecord;
+use crate::sandboxes::Phase;
 
 /// A sandbox, whose toolbox is found below `public_url`.
 pub(crate) fn show(record: &SandboxRecord, public_url: &str) -> Sandbox {
@@ -67,11 +68,11 @@ pub(crate) fn show(record: &SandboxRecord, public_url: &str) -> Sandbox {
 }
 
 fn desired(state: &SandboxState) -> Option<SandboxDesiredState> {
-    Some(match state {
-        SandboxState::Stopped | SandboxState::Stopping => SandboxDesiredState::Stopped,
-        SandboxState::Archived | SandboxState::Archiving => SandboxDesiredState::Archived,
-        SandboxState::Paused | SandboxState::Pausing => SandboxDesiredState::Paused,
-        SandboxState::Destroyed | SandboxState::Destroying => SandboxDesiredState::Destroyed,
-        _ => SandboxDesiredState::Started,
+    Some(match Phase::of(state) {
+        Phase::Stopped => SandboxDesiredState::Stopped,
+        Phase::Archived => SandboxDesiredState::Archived,
+        Phase::Frozen => SandboxDesiredState::Paused,
+        Phase::Leaving => SandboxDesiredState::Destroyed,
+        Phase::Running | Phase::Unready => SandboxDesiredState::Started,
     })
 }

@@ -5,9 +5,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use holm_sandbox_linux::{
-    Command, CommandUser, EngineError, Exit, Job, OnDisconnect, Reach, Streams, TerminalSize,
+    Command, CommandUser, EngineError, Exit, Job, LinuxBox, OnDisconnect, Reach, Streams,
+    TerminalSize,
 };
 use tokio::net::unix::pipe;
 
@@ -209,6 +211,30 @@ impl Running {
     /// Kills the command and everything that it started.
     pub fn kill(&self) -> Result<()> {
         Ok(self.job().signal(SIGKILL, Reach::Tree)?)
+    }
+}
+
+/// With more processes than this, a box is taken to have something in it that multiplies.
+pub(crate) const CROWD: u64 = 512;
+const KILLS_MAX: u32 = 40;
+const KILL_INTERVAL: Duration = Duration::from_millis(250);
+
+impl Running {
+    /// Kills the command and everything that it started, and goes on while the box is crowded: what multiplies quickly
+    /// enough to use numbers of processes again outlives a single kill.
+    pub(crate) async fn kill_all(&self, home: &Arc<LinuxBox>) -> Result<Exit> {
+        let mut exit = Exit::Lost;
+        for _ in 0..KILLS_MAX {
+            self.kill()?;
+            exit = self.wait().await?;
+            let counting = Arc::clone(home);
+            let count = tokio::task::spawn_blocking(move || counting.process_count()).await?;
+            if count.is_ok_and(|count| count <= CROWD) {
+                break;
+            }
+            tokio::time::sleep(KILL_INTERVAL).await;
+        }
+        Ok(exit)
     }
 }
 

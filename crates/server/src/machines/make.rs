@@ -11,8 +11,8 @@ use holm_images::{Images, ImagesError};
 use holm_sandbox_linux::files::{ConfinedDir, FilesError, Resolve};
 use holm_sandbox_linux::{
     Access, Base, BaseOptions, BoxSpec, Durability, Engine, EngineError, HostBase, IdRange,
-    ImageOptions, Lifetime, Limits, LinuxBox, MountSpec, Network, Owner, Owners, Power,
-    ProcessIdentity, Profile, WIRE_VERSION,
+    ImageOptions, Lifetime, Limits, LinuxBox, MountSpec, Network, Owners, Power, ProcessIdentity,
+    Profile, WIRE_VERSION,
 };
 use holm_store::{Store, StoreError};
 
@@ -186,7 +186,7 @@ impl Making {
                 })?
             }
         };
-        let root = self.files_of(wanted.ids, &inner, &account, all)?;
+        let root = self.files_of(wanted.ids, &account, all);
         let listener = inner.bind(GATEWAY_PORT)?;
         let secrets = self.secrets(record)?;
         let mut environment = environment(&account, &base, record);
@@ -220,15 +220,9 @@ impl Making {
 
     /// The files of a box with the rights of its user. Root of an image may do everything there, and nothing of the
     /// host is in it.
-    fn files_of(
-        &self,
-        ids: IdRange,
-        inner: &LinuxBox,
-        account: &Account,
-        all: ConfinedDir,
-    ) -> Result<ConfinedDir, MakeError> {
+    fn files_of(&self, ids: IdRange, account: &Account, all: ConfinedDir) -> ConfinedDir {
         let power = self.engine.power();
-        Ok(match (power, account.uid) {
+        match (power, account.uid) {
             (Power::User { .. }, _) => all,
             (Power::Root, 0) => {
                 let root = power.box_root(ids);
@@ -236,12 +230,9 @@ impl Making {
             }
             (Power::Root, _) => {
                 let host = |inside| ids.host_id(inside).unwrap_or(ids.base());
-                inner.files(Owner {
-                    uid: host(account.uid),
-                    gid: host(account.gid),
-                })?
+                all.acting_as(host(account.uid), host(account.gid))
             }
-        })
+        }
     }
 
     /// The secrets of a sandbox by the variables that stand for them.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use holm_daytona_wire::sandbox::SandboxState;
 
+use super::phase::Phase;
 use super::registry::Sandboxes;
 use super::sandbox::Sandbox;
 use crate::clock::{self, Millis, minutes_after};
@@ -35,19 +35,21 @@ pub(crate) fn due(record: &SandboxRecord, now: Millis, minute: Duration) -> Opti
     if record.destroy_at.is_some_and(|at| now >= at) {
         return Some(Due::Delete);
     }
-    match record.state {
-        SandboxState::Started if intervals.stop > 0 && idle_for(intervals.stop) => Some(Due::Stop),
-        SandboxState::Started if intervals.pause > 0 && idle_for(intervals.pause) => {
-            Some(Due::Pause)
-        }
-        SandboxState::Paused if intervals.stop > 0 && idle_for(intervals.stop) => Some(Due::Stop),
-        SandboxState::Stopped | SandboxState::Archived
-            if intervals.delete >= 0 && idle_for(intervals.delete) =>
-        {
-            Some(Due::Delete)
-        }
-        SandboxState::Stopped if idle_for(intervals.archive) => Some(Due::Archive),
-        _ => None,
+    let stops = intervals.stop > 0 && idle_for(intervals.stop);
+    let pauses = intervals.pause > 0 && idle_for(intervals.pause);
+    let is_deleted = intervals.delete >= 0 && idle_for(intervals.delete);
+    match Phase::of(&record.state) {
+        Phase::Running if stops => Some(Due::Stop),
+        Phase::Running if pauses => Some(Due::Pause),
+        Phase::Frozen if stops => Some(Due::Stop),
+        Phase::Stopped | Phase::Archived if is_deleted => Some(Due::Delete),
+        Phase::Stopped if idle_for(intervals.archive) => Some(Due::Archive),
+        Phase::Running
+        | Phase::Frozen
+        | Phase::Stopped
+        | Phase::Archived
+        | Phase::Leaving
+        | Phase::Unready => None,
     }
 }
 
@@ -138,6 +140,8 @@ async fn is_busy(sandbox: &Arc<Sandbox>) -> bool {
 #[cfg(test)]
 mod tests {
     use holm_daytona_wire::Hidden;
+
+    use holm_daytona_wire::sandbox::SandboxState;
 
     use super::*;
     use crate::records::{Foundation, Intervals, NetworkSettings, Resources};

@@ -87,7 +87,7 @@ impl Sandboxes {
         sandbox: &Arc<Sandbox>,
         ended: &Weak<Machine>,
     ) -> Result<()> {
-        let _gate = sandbox.gate.lock().await;
+        let _gate = sandbox.gate.enter().await;
         let current = sandbox.current_machine();
         // Ended on purpose, or by now another one: nothing to tell.
         let Some(machine) = current.filter(|machine| Weak::ptr_eq(&Arc::downgrade(machine), ended))

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use holm_daytona_wire::Hidden;
 use holm_daytona_wire::error::ErrorCode;
 use holm_daytona_wire::sandbox::SandboxState;
-use tokio::sync::MutexGuard;
 
 use super::create::not_made;
+use super::gate::Turn;
+use super::phase::Phase;
 use super::registry::{Sandboxes, not_found};
 use super::sandbox::Sandbox;
 use crate::error::{ApiError, Result};
@@ -24,13 +25,12 @@ impl Sandboxes {
         let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
         to_the_end(async move {
             let _gate = enter(&sandbox)?;
-            match sandbox.state() {
-                SandboxState::Started => Ok(sandbox.record()),
-                SandboxState::Paused => sandboxes.resume(&sandbox).await,
-                SandboxState::Stopped | SandboxState::Archived => {
-                    sandboxes.start_box(&sandbox).await
-                }
-                state => Err(ApiError::conflict(format!(
+            let state = sandbox.state();
+            match Phase::of(&state) {
+                Phase::Running => Ok(sandbox.record()),
+                Phase::Frozen => sandboxes.resume(&sandbox).await,
+                Phase::Stopped | Phase::Archived => sandboxes.start_box(&sandbox).await,
+                Phase::Leaving | Phase::Unready => Err(ApiError::conflict(format!(
                     "Sandbox cannot be started in the state {state}"
                 ))),
             }
@@ -56,7 +56,7 @@ impl Sandboxes {
         self: &Arc<Self>,
         sandbox: &Arc<Sandbox>,
     ) -> Result<SandboxRecord> {
-        let _gate = sandbox.gate.lock().await;
+        let _gate = sandbox.gate.enter().await;
         if sandbox.state() != SandboxState::PendingBuild {
             return Ok(sandbox.record());
         }
@@ -103,9 +103,10 @@ impl Sandboxes {
                 let error = not_made(error);
                 let reason = error.message.clone();
                 self.update(sandbox, |record| {
-                    record.state = match before {
-                        SandboxState::PendingBuild => SandboxState::Error,
-                        before => before,
+                    record.state = if before == SandboxState::PendingBuild {
+                        SandboxState::Error
+                    } else {
+                        before
                     };
                     record.running = None;
                     record.error_reason = Some(reason);
@@ -121,9 +122,11 @@ impl Sandboxes {
         let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
         to_the_end(async move {
             let gate = enter(&sandbox)?;
-            match sandbox.state() {
-                SandboxState::Started | SandboxState::Paused => {}
-                _ => return Err(ApiError::bad_request("Sandbox is not in a stoppable state")),
+            match Phase::of(&sandbox.state()) {
+                Phase::Running | Phase::Frozen => {}
+                Phase::Stopped | Phase::Archived | Phase::Leaving | Phase::Unready => {
+                    return Err(ApiError::bad_request("Sandbox is not in a stoppable state"));
+                }
             }
             if sandbox.peek(|record| record.intervals.delete) == 0 {
                 return sandboxes.destroy(&sandbox, gate).await;
@@ -203,7 +206,7 @@ impl Sandboxes {
     pub(crate) async fn delete(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<SandboxRecord> {
         let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
         to_the_end(async move {
-            let gate = sandbox.gate.lock().await;
+            let gate = sandbox.gate.enter().await;
             sandboxes.destroy(&sandbox, gate).await
         })
         .await
@@ -212,7 +215,7 @@ impl Sandboxes {
     async fn destroy(
         self: &Arc<Self>,
         sandbox: &Arc<Sandbox>,
-        _gate: MutexGuard<'_, ()>,
+        _gate: Turn<'_>,
     ) -> Result<SandboxRecord> {
         if self.by_id(&sandbox.id).is_none() {
             return Err(not_found(&sandbox.id));
@@ -262,9 +265,9 @@ pub(super) async fn to_the_end<T: Send + 'static>(
 }
 
 /// Begins a change of state, unless another is on its way.
-pub(super) fn enter(sandbox: &Sandbox) -> Result<MutexGuard<'_, ()>> {
+pub(super) fn enter(sandbox: &Sandbox) -> Result<Turn<'_>> {
     sandbox
         .gate
-        .try_lock()
-        .map_err(|_| ApiError::conflict("Sandbox state change in progress"))
+        .try_enter()
+        .ok_or_else(|| ApiError::conflict("Sandbox state change in progress"))
 }

@@ -18,8 +18,10 @@ mod clocks;
 mod create;
 mod departed;
 mod ending;
+mod gate;
 mod lifecycle;
 mod pending;
+mod phase;
 mod registry;
 mod restore;
 mod sandbox;
@@ -28,6 +30,7 @@ mod settings;
 
 pub(crate) use clocks::run as run_clocks;
 pub(crate) use create::NewSandbox;
+pub(crate) use phase::Phase;
 pub use registry::{Sandboxes, StateChange};
 pub(crate) use restore::restore;
 pub use sandbox::Sandbox;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use holm_daytona_wire::sandbox::SandboxState;
 
+use super::phase::Phase;
 use super::registry::Sandboxes;
 use super::sandbox::Sandbox;
 use crate::error::Result;
@@ -30,15 +31,15 @@ async fn restore_one(sandboxes: &Arc<Sandboxes>, record: SandboxRecord) -> Resul
     let activity = Activity::since(record.last_activity_at);
     let sandbox = Sandbox::new(record.clone(), Arc::clone(&activity));
     sandboxes.insert(&sandbox);
-    match record.state {
-        SandboxState::Started | SandboxState::Paused | SandboxState::Destroying => {}
-        // Interrupted builds are begun again by whoever builds; the rest has no box, but may have been given one.
-        _ if record.running.is_none() => {
-            let (making, id) = (Arc::clone(&sandboxes.making), record.id);
-            tokio::task::spawn_blocking(move || remove_groups(&making, &id)).await?;
-            return Ok(());
-        }
-        _ => {}
+    let is_told = match Phase::of(&record.state) {
+        Phase::Running | Phase::Frozen | Phase::Leaving => true,
+        Phase::Stopped | Phase::Archived | Phase::Unready => false,
+    };
+    // Interrupted builds are begun again by whoever builds; the rest has no box, but may have been given one.
+    if !is_told && record.running.is_none() {
+        let (making, id) = (Arc::clone(&sandboxes.making), record.id);
+        tokio::task::spawn_blocking(move || remove_groups(&making, &id)).await?;
+        return Ok(());
     }
     let making = Arc::clone(&sandboxes.making);
     let adopting = record.clone();
@@ -58,10 +59,6 @@ async fn restore_one(sandboxes: &Arc<Sandboxes>, record: SandboxRecord) -> Resul
             sandbox.set_machine(Some(machine));
             sandboxes.watch(&sandbox);
             tracing::info!(sandbox = record.id, "a running sandbox was found again");
-            let is_told = matches!(
-                record.state,
-                SandboxState::Started | SandboxState::Paused | SandboxState::Destroying
-            );
             // The server died between the start of the box and the note that it is started.
             if !is_told {
                 let started = |record: &mut SandboxRecord| record.state = SandboxState::Started;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use holm_daytona_wire::sandbox::SandboxState;
-use tokio::sync::Mutex as Gate;
 
+use super::gate::Gate;
 use crate::error::{ApiError, Result};
 use crate::machines::{Activity, Machine};
 use crate::records::SandboxRecord;
@@ -18,7 +18,7 @@ pub struct Sandbox {
     record: RwLock<SandboxRecord>,
     machine: RwLock<Option<Arc<Machine>>>,
     /// Held by whoever changes its state.
-    pub(super) gate: Gate<()>,
+    pub(super) gate: Gate,
     /// Held while its record is written.
     pen: Mutex<Existence>,
 }
@@ -38,7 +38,7 @@ impl Sandbox {
             activity,
             record: RwLock::new(record),
             machine: RwLock::new(None),
-            gate: Gate::new(()),
+            gate: Gate::new(),
             pen: Mutex::new(Existence::Here),
         })
     }

@@ -8,6 +8,7 @@ use holm_daytona_wire::sandbox::SandboxState;
 use holm_daytona_wire::snapshot::SnapshotState;
 
 use super::lifecycle::{enter, to_the_end};
+use super::phase::Phase;
 use super::registry::Sandboxes;
 use super::sandbox::Sandbox;
 use crate::clock;
@@ -143,10 +144,11 @@ impl Sandboxes {
         work: impl FnOnce(&Making) -> Result<T, MakeError> + Send + 'static,
     ) -> Result<T> {
         let _gate = enter(sandbox)?;
-        let machine = match sandbox.state() {
-            SandboxState::Started => Some(sandbox.machine()?),
-            SandboxState::Stopped | SandboxState::Archived | SandboxState::Paused => None,
-            state => {
+        let state = sandbox.state();
+        let machine = match Phase::of(&state) {
+            Phase::Running => Some(sandbox.machine()?),
+            Phase::Stopped | Phase::Archived | Phase::Frozen => None,
+            Phase::Leaving | Phase::Unready => {
                 return Err(ApiError::conflict(format!(
                     "Sandbox cannot be copied in the state {state}"
                 )));

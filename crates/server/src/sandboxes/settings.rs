@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holm_daytona_wire::sandbox::SandboxState;
 use holm_sandbox_linux::cgroup::LimitKind;
 
 use super::lifecycle::to_the_end;
+use super::phase::Phase;
 use super::registry::Sandboxes;
 use super::sandbox::Sandbox;
 use crate::error::{ApiError, Result};
@@ -24,7 +24,7 @@ impl Sandboxes {
     ) -> Result<SandboxRecord> {
         let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
         to_the_end(async move {
-            let _gate = sandbox.gate.lock().await;
+            let _gate = sandbox.gate.enter().await;
             let network = change(sandbox.peek(|record| record.network.clone()));
             let policy = outside::policy(&network)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;
@@ -47,7 +47,7 @@ impl Sandboxes {
     ) -> Result<SandboxRecord> {
         let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
         to_the_end(async move {
-            let _gate = sandbox.gate.lock().await;
+            let _gate = sandbox.gate.enter().await;
             let old = sandbox.peek(|record| record.secrets.clone());
             let record = sandboxes
                 .update(&sandbox, |record| record.secrets = secrets)
@@ -79,11 +79,12 @@ impl Sandboxes {
     ) -> Result<SandboxRecord> {
         let (sandboxes, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
         to_the_end(async move {
-            let _gate = sandbox.gate.lock().await;
-            match sandbox.state() {
-                SandboxState::Started => resize_box(&sandbox, &sandbox.machine()?, wanted).await?,
-                SandboxState::Stopped => {}
-                state => {
+            let _gate = sandbox.gate.enter().await;
+            let state = sandbox.state();
+            match Phase::of(&state) {
+                Phase::Running => resize_box(&sandbox, &sandbox.machine()?, wanted).await?,
+                Phase::Stopped => {}
+                Phase::Frozen | Phase::Archived | Phase::Leaving | Phase::Unready => {
                     return Err(ApiError::bad_request(format!(
                         "Sandbox is {state}: it has to be started or stopped to be resized"
                     )));

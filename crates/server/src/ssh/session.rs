@@ -98,6 +98,10 @@ pub(super) async fn run(channel: Channel<Msg>, sandbox: &Arc<Sandbox>, gone: Can
 
 impl Wishes {
     /// Collects what is wished until something is to be started.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "messages of the protocol that may come and mean nothing here; the list is open"
+    )]
     async fn read(&mut self, reading: &mut ChannelReadHalf) -> Option<What> {
         loop {
             match reading.wait().await? {
@@ -325,6 +329,10 @@ async fn read_some<'a>(
 }
 
 /// Hands input, signals and sizes on, until the client closes the channel.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "messages of the protocol that may come and mean nothing here; the list is open"
+)]
 async fn feed(
     reading: &mut ChannelReadHalf,
     mut stdin: Option<pipe::Sender>,

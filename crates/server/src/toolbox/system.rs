@@ -16,6 +16,7 @@ use super::Inside;
 use crate::api::body::Body;
 use crate::clock;
 use crate::error::{ApiError, Result};
+use crate::machines::outside::GATEWAY_PORT;
 use crate::state::AppState;
 
 const GIB: u64 = 1024 * 1024 * 1024;
@@ -158,6 +159,8 @@ async fn ports(inside: Inside) -> Result<Json<PortList>> {
     let mut ports = found.await?;
     ports.sort_unstable();
     ports.dedup();
+    // The way out is the server's own, not something that runs in the sandbox.
+    ports.retain(|port| *port != GATEWAY_PORT);
     Ok(Json(PortList { ports }))
 }
 

@@ -93,9 +93,8 @@ pub(in crate::toolbox) async fn run(machine: &Arc<Machine>, job: Job<'_>) -> Res
             Some(seconds) => match tokio::time::timeout(Duration::from_secs(seconds), work).await {
                 Ok(code) => End::Exited(code?),
                 Err(_elapsed) => {
-                    running.kill()?;
-                    // Once it has ended nothing of it runs any more when the client hears of it.
-                    running.wait().await?;
+                    // Nothing of it runs any more when the client hears of it.
+                    running.kill_all(machine.inner()).await?;
                     End::TimedOut { seconds }
                 }
             },

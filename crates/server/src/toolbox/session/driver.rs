@@ -22,7 +22,7 @@ use super::journal::{Entry, Journal};
 use super::log::{Budget, Log, Phase};
 use crate::clock::{self, Millis};
 use crate::error::{ApiError, Result, chain};
-use crate::machines::{Machine, Running, SIGKILL, exit_code, write_all};
+use crate::machines::{CROWD, Machine, Running, SIGKILL, exit_code, write_all};
 
 /// Commands that wait for their turn.
 pub(super) const QUEUE_MAX: usize = 256;
@@ -32,8 +32,6 @@ const COMMANDS_MAX: usize = 1_000;
 const LATE_PATIENCE: Duration = Duration::from_secs(1);
 /// Between the first kill and the second; the next one comes after twice as long, since each means work for init.
 const LATE_INTERVAL: Duration = Duration::from_millis(20);
-/// With more processes than this, looking for those of one command takes longer than they take to multiply.
-const CROWD: u64 = 512;
 /// The exit code of a command that took too long, as `timeout` has it.
 const TIMED_OUT_CODE: i32 = 124;
 
@@ -331,8 +329,8 @@ impl Session {
         let count = tokio::task::spawn_blocking(move || home.process_count()).await;
         let is_crowd = matches!(count, Ok(Ok(count)) if count > CROWD);
         if is_crowd || tokio::time::timeout(LATE_PATIENCE, over).await.is_err() {
-            drop(self.shell.kill());
-            self.shell_end().await;
+            let exit = self.shell.kill_all(&self.home).await;
+            self.shell_ended(exit.map_or(-1, exit_code));
         }
     }
 }
