@@ -17,6 +17,7 @@ use holm_sandbox::{ErrorKind, SandboxError};
 use holm_sandbox_linux::files::FilesError;
 use holm_server::ServeError;
 use holm_server::keys::KeyError;
+use holm_server::operator::OperatorError;
 
 use crate::args::CommandFamily;
 use crate::output::{self, Tone, printable};
@@ -86,6 +87,9 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Key(#[from] KeyError),
 
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+
     /// A file operation that the contract has no name for, such as a streamed copy.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -139,6 +143,7 @@ impl CliError {
             (
                 Self::Serve(_)
                 | Self::Key(_)
+                | Self::Operator(_)
                 | Self::Files(_)
                 | Self::HostFile { .. }
                 | Self::Refused { .. }
@@ -154,6 +159,7 @@ impl CliError {
             Self::Sandbox(error) => error.hint(),
             Self::Serve(error) => error.hint(),
             Self::Key(error) => error.hint().map(str::to_owned),
+            Self::Operator(error) => error.hint(),
             Self::Refused { hint, .. } => hint.clone(),
             Self::Files(FilesError::Escapes { .. }) => {
                 Some("use a path in the sandbox's work folder, or a relative one".to_owned())
@@ -249,6 +255,7 @@ pub(crate) fn print(error: &CliError, data_dir: Option<&Path>) {
         CliError::Sandbox(_)
         | CliError::Serve(_)
         | CliError::Key(_)
+        | CliError::Operator(_)
         | CliError::Files(_)
         | CliError::HostFile { .. }
         | CliError::Refused { .. }

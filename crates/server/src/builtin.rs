@@ -21,6 +21,11 @@ const fn sized(cpu: u32, memory_gib: u32, disk_gib: u32) -> Resources {
     }
 }
 
+/// Whether every server has a snapshot of this name.
+pub(crate) fn has(name: &str) -> bool {
+    SNAPSHOTS.iter().any(|(known, _)| *known == name)
+}
+
 /// Adds those that are missing.
 pub(crate) fn add_snapshots(store: &Store) -> Result<(), StoreError> {
     let now = clock::now();

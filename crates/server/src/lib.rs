@@ -7,6 +7,7 @@
 //!
 //! - [`sandboxes`] owns what exists: the registry, the transitions between states, the clocks that stop and delete.
 //! - [`machines`] turns a sandbox's record into a running box and finds it again after a restart.
+//! - [`operator`] changes snapshots from beside a server.
 //! - [`api`] and [`toolbox`] translate between Daytona's protocol and the two above; they decide nothing.
 //!
 //! **Invariants:** a change is written to the store before it is made or answered. Another organisation's sandbox does
@@ -26,6 +27,7 @@ pub mod keys;
 pub mod machines;
 mod metrics;
 mod missing;
+pub mod operator;
 mod preview;
 pub mod records;
 mod request;

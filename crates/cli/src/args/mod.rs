@@ -4,6 +4,7 @@ mod exec;
 mod key;
 mod sandbox;
 mod serve;
+mod snapshot;
 mod values;
 
 use std::ffi::{OsStr, OsString};
@@ -18,6 +19,9 @@ pub(crate) use sandbox::{
     CopyArgs, CreateArgs, ExportArgs, ListArgs, RemoveArgs, SandboxCommand, SandboxExecArgs,
 };
 pub(crate) use serve::{LogFormat, ServeArgs};
+pub(crate) use snapshot::{
+    SnapshotCommand, SnapshotCreateArgs, SnapshotListArgs, SnapshotRemoveArgs, SnapshotSourceArgs,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,6 +63,10 @@ pub(crate) enum Command {
     /// Make, show and revoke the API keys of a server
     #[command(subcommand)]
     Key(KeyCommand),
+
+    /// Make, show and remove what the sandboxes of a server start from
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
 
     /// Show what this machine gives and what is missing, and prove it with a real sandbox
     Doctor(DoctorArgs),
@@ -109,6 +117,7 @@ impl Command {
             Self::Sandbox(_)
             | Self::Serve(_)
             | Self::Key(_)
+            | Self::Snapshot(_)
             | Self::Doctor(_)
             | Self::Completions { .. }
             | Self::Generate { .. } => CommandFamily::Other,

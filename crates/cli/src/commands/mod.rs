@@ -16,6 +16,9 @@ mod sandbox_export;
 mod sandbox_list;
 mod sandbox_remove;
 mod serve;
+mod snapshot_create;
+mod snapshot_list;
+mod snapshot_remove;
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -26,7 +29,7 @@ use holm_sandbox_linux::Network;
 use holm_server::ServerConfig;
 use holm_store::Store;
 
-use crate::args::{Command, KeyCommand, SandboxCommand};
+use crate::args::{Command, KeyCommand, SandboxCommand, SnapshotCommand};
 use crate::environment::{Environment, absolute};
 use crate::error::{CliError, one_line};
 use crate::output::{Tone, describe_branch, teardown_warnings, tell};
@@ -53,6 +56,11 @@ impl Context {
 
     /// The store of a server, which may be running.
     fn server_store(&self, flag: Option<&Path>) -> Result<Store, CliError> {
+        self.server_snapshots(flag).map(|(_, store)| store)
+    }
+
+    /// The folders and the store of a server, which may be running.
+    fn server_snapshots(&self, flag: Option<&Path>) -> Result<(ServerConfig, Store), CliError> {
         let config = ServerConfig::new((Ipv4Addr::LOCALHOST, 0).into(), self.server_data(flag)?);
         let database = config.database();
         if !database.exists() {
@@ -64,7 +72,8 @@ impl Context {
                 ),
             });
         }
-        Store::open(&database).map_err(|source| CliError::Key(source.into()))
+        let store = Store::open(&database).map_err(|source| CliError::Key(source.into()))?;
+        Ok((config, store))
     }
 
     /// Starts the backend and cleans up after calls that were killed. Forks: call it before anything
@@ -119,6 +128,11 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<u8, CliError> {
             KeyCommand::Create(args) => key_create::run(context, &args),
             KeyCommand::List(args) => key_list::run(context, &args),
             KeyCommand::Revoke(args) => key_revoke::run(context, &args),
+        },
+        Command::Snapshot(command) => match command {
+            SnapshotCommand::Create(args) => snapshot_create::run(context, &args),
+            SnapshotCommand::List(args) => snapshot_list::run(context, &args),
+            SnapshotCommand::Remove(args) => snapshot_remove::run(context, &args),
         },
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Completions { shell } => completions::run(shell),

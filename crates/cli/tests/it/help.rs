@@ -25,6 +25,7 @@ fn whole_program() {
       sandbox      Make, use and remove sandboxes that stay
       serve        Serve Daytona's API: its SDKs make and use sandboxes on this machine
       key          Make, show and revoke the API keys of a server
+      snapshot     Make, show and remove what the sandboxes of a server start from
       doctor       Show what this machine gives and what is missing, and prove it with a real sandbox
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)

@@ -29,6 +29,7 @@ use crate::state::AppState;
 
 pub(crate) use body::Body;
 pub(crate) use query::Pairs;
+pub(crate) use sandbox_create::{checked_image_name as checked_snapshot_name, resources as sizes};
 pub(crate) use sandbox_show::show;
 
 /// The routes below `/api`.

@@ -346,9 +346,7 @@ pub(crate) struct NewSnapshot<'a> {
 
 /// The record of a snapshot that is about to be pulled or built.
 pub(crate) fn snapshot_record(new: NewSnapshot<'_>) -> Result<SnapshotRecord> {
-    if new.name.is_empty() {
-        return Err(ApiError::bad_request("a snapshot needs a `name`"));
-    }
+    let name = checked_image_name(new.name)?;
     let image = new.image.filter(|image| !image.is_empty());
     if image.is_some() == new.build.is_some() {
         return Err(ApiError::bad_request(
@@ -371,7 +369,7 @@ pub(crate) fn snapshot_record(new: NewSnapshot<'_>) -> Result<SnapshotRecord> {
     Ok(SnapshotRecord {
         id: uuid::Uuid::new_v4().to_string(),
         organization: new.organization.to_owned(),
-        name: checked_image_name(new.name)?,
+        name,
         state: SnapshotState::Pending,
         foundation: Foundation::Host,
         layers: Vec::new(),
@@ -391,7 +389,10 @@ pub(crate) fn snapshot_record(new: NewSnapshot<'_>) -> Result<SnapshotRecord> {
 }
 
 /// Snapshots may be named like images, with a registry, a path and a tag.
-fn checked_image_name(name: &str) -> Result<String> {
+pub(crate) fn checked_image_name(name: &str) -> Result<String> {
+    if name.is_empty() {
+        return Err(ApiError::bad_request("a snapshot needs a `name`"));
+    }
     let plain: String = name.replace(['/', ':', '@'], "-");
     checked_name(&plain)?;
     Ok(name.to_owned())

@@ -73,6 +73,16 @@ impl Sandboxes {
             return Ok(());
         }
         let found: Option<SnapshotRecord> = self.store.get(snapshot)?;
+        let is_under_way = |found: &SnapshotRecord| {
+            matches!(
+                found.state,
+                SnapshotState::Pending | SnapshotState::Pulling | SnapshotState::Building
+            )
+        };
+        if found.as_ref().is_some_and(is_under_way) {
+            // The server ends, and the next one goes on with both.
+            return Ok(());
+        }
         let (built, reason) = match found {
             Some(found) if found.state == SnapshotState::Active => (Some(found), None),
             found => (None, found.and_then(|found| found.error_reason)),
