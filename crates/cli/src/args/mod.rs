@@ -18,7 +18,7 @@ pub(crate) use key::{KeyCommand, KeyCreateArgs, KeyListArgs, KeyRevokeArgs};
 pub(crate) use sandbox::{
     CopyArgs, CreateArgs, ExportArgs, ListArgs, RemoveArgs, SandboxCommand, SandboxExecArgs,
 };
-pub(crate) use serve::{LogFormat, ServeArgs};
+pub(crate) use serve::{BuildReach, LogFormat, ServeArgs};
 pub(crate) use snapshot::{
     SnapshotCommand, SnapshotCreateArgs, SnapshotListArgs, SnapshotRemoveArgs, SnapshotSourceArgs,
 };

@@ -16,6 +16,15 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// What the steps of image builds can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BuildReach {
+    /// Nothing
+    None,
+    /// All that this machine can reach, its own services included
+    Host,
+}
+
 const HELP: &str = "\
 The first start makes an API key and prints it, once; `holm key` makes others. A key in HOLM_API_KEY
 is taken instead, and not printed. The SDKs need nothing but the address and a key:
@@ -65,6 +74,10 @@ pub(crate) struct ServeArgs {
     /// Also serve SSH into sandboxes, at this address; `ssh-access` of the API gives tokens for it
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) ssh_listen: Option<SocketAddr>,
+
+    /// What `RUN` steps of image builds can reach; they are the word of whoever has a key
+    #[arg(long, value_name = "NETWORK", value_enum, default_value_t = BuildReach::None)]
+    pub(crate) build_network: BuildReach,
 
     /// How many sandboxes one organisation may have at once
     #[arg(long, value_name = "NUMBER", default_value_t = 2_000, value_parser = at_least_one)]

@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use holm_daytona_wire::Hidden;
 use holm_sandbox_linux::{Engine, raise_descriptor_limit};
 use holm_server::keys::{self, NewKey};
-use holm_server::{ServeError, Server, ServerConfig, ServerHandle, TlsFiles};
+use holm_server::{BuildNetwork, ServeError, Server, ServerConfig, ServerHandle, TlsFiles};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::Context;
-use crate::args::{LogFormat, ServeArgs};
+use crate::args::{BuildReach, LogFormat, ServeArgs};
 use crate::error::CliError;
 use crate::output::{self, Tone, say, tell};
 
@@ -49,6 +49,10 @@ fn config(context: &Context, args: ServeArgs) -> Result<ServerConfig, CliError> 
     config.public_url = args.public_url;
     config.preview_domain = args.preview_domain;
     config.toolchain_home = context.environment.home().map(Into::into);
+    config.build_network = match args.build_network {
+        BuildReach::None => BuildNetwork::None,
+        BuildReach::Host => BuildNetwork::Host,
+    };
     config.limits.sandboxes_max = args.sandboxes_max;
     Ok(config)
 }

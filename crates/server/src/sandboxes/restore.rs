@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::sync::Arc;
 
+use futures_util::{StreamExt as _, stream};
 use holm_daytona_wire::sandbox::SandboxState;
 
 use super::phase::Phase;
@@ -13,14 +14,21 @@ use crate::error::Result;
 use crate::machines::{Activity, Adopted, Wanted, adopt, remove_groups};
 use crate::records::{SandboxRecord, VolumeRecord};
 
+/// Boxes that are asked at the same time whether they still run.
+const RESTORED_AT_ONCE: usize = 16;
+
 /// Loads every sandbox, adopts the boxes that still run, and removes what belongs to nobody.
 pub(crate) async fn restore(sandboxes: &Arc<Sandboxes>) -> Result<()> {
     let loading = Arc::clone(sandboxes);
     let records =
         tokio::task::spawn_blocking(move || loading.store.all::<SandboxRecord>()).await??;
     let known: HashSet<String> = records.iter().map(|record| record.id.clone()).collect();
-    for record in records {
-        restore_one(sandboxes, record).await?;
+    let restoring = records
+        .into_iter()
+        .map(|record| restore_one(sandboxes, record));
+    let mut restoring = stream::iter(restoring).buffer_unordered(RESTORED_AT_ONCE);
+    while let Some(restored) = restoring.next().await {
+        restored?;
     }
     let sweeping = Arc::clone(sandboxes);
     tokio::task::spawn_blocking(move || remove_unknown(&sweeping, &known)).await?
