@@ -61,8 +61,8 @@ impl<'a> Serving<'a> {
         });
         let said = serving.said();
         let address = said.split("://").nth(1);
-        let address = address.unwrap_or_else(|| panic!("the server did not start: {said}"));
-        let address = address.split(['/', '"']).next().unwrap();
+        assert!(address.is_some(), "the server did not start: {said}");
+        let address = address.unwrap().split(['/', '"']).next().unwrap();
         serving.address = address.to_owned();
         serving
     }
@@ -119,7 +119,6 @@ impl<'a> Serving<'a> {
 }
 
 impl Drop for Serving<'_> {
-    /// Boxes outlive their server, and must not outlive a test that fails.
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             child.kill().unwrap();
@@ -127,7 +126,6 @@ impl Drop for Serving<'_> {
         }
         if std::thread::panicking() {
             eprintln!("----- the server said\n{}", self.said());
-            end_boxes(self.env);
         }
     }
 }
@@ -137,8 +135,8 @@ pub(crate) fn data(env: &TestEnvironment) -> PathBuf {
     env.path("data/server")
 }
 
-/// Kills the boxes that a server without a life left behind.
-fn end_boxes(env: &TestEnvironment) {
+/// Kills the boxes that the servers of a test left behind.
+pub(crate) fn end_boxes(env: &TestEnvironment) {
     if !fs::exists(data(env).join("holm.db")).unwrap_or(false) {
         return;
     }
@@ -180,9 +178,10 @@ impl Answer {
 impl Client {
     /// An error means that the whole answer was not received.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> io::Result<Answer> {
-        let body = match body {
-            Value::Null => String::new(),
-            body => body.to_string(),
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
         };
         let mut stream = self.begin(method, path, ("application/json", body.len()))?;
         stream.write_all(body.as_bytes())?;

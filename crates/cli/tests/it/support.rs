@@ -161,6 +161,7 @@ impl TestEnvironment {
 impl Drop for TestEnvironment {
     /// A test that fails leaves sandboxes that stay; their boxes must not outlive it.
     fn drop(&mut self) {
+        crate::server::end_boxes(self);
         for id in names_in(&self.path("data/boxes")) {
             let record = self.path("data/boxes").join(id).join("record.json");
             let record = fs::read(record).unwrap_or_default();
@@ -328,12 +329,14 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < until, "waited in vain until {what}");
-        let pause = Timespec {
-            tv_sec: 0,
-            tv_nsec: 10_000_000,
-        };
-        rustix::event::poll(&mut [], Some(&pause)).unwrap();
+        pause(Duration::from_millis(10));
     }
+}
+
+/// Lets time pass, for tests in which time is what differs.
+pub(crate) fn pause(duration: Duration) {
+    let pause = Timespec::try_from(duration).unwrap();
+    rustix::event::poll(&mut [], Some(&pause)).unwrap();
 }
 
 /// A word that no other process on the machine has on its command line.

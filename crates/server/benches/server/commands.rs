@@ -1,6 +1,7 @@
 //! Commands in a living sandbox: one after the other, and from many clients.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -64,9 +65,12 @@ fn throughput(subject: &Subject, id: &str, clients: usize, report: &mut Report) 
             anyhow::Ok(())
         };
         let clients: Vec<_> = (0..clients).map(|_| scope.spawn(work)).collect();
-        std::thread::sleep(WINDOW);
+        // Parking may end early.
+        while begun.elapsed() < WINDOW {
+            std::thread::park_timeout(WINDOW.saturating_sub(begun.elapsed()));
+        }
         ends.store(true, Ordering::Relaxed);
-        let ended = clients.into_iter().map(|client| client.join());
+        let ended = clients.into_iter().map(ScopedJoinHandle::join);
         ended.filter_map(|ended| ended.ok()?.err()).collect()
     });
     for failure in failures {

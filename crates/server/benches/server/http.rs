@@ -25,9 +25,10 @@ impl Connection {
 
     /// A request with a JSON body, whose answer must be a success.
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &Value) -> Result<Value> {
-        let body = match body {
-            Value::Null => String::new(),
-            body => body.to_string(),
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
         };
         let mut bytes = self
             .head(method, path, ("application/json", body.len() as u64))

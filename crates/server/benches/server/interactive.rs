@@ -1,6 +1,7 @@
 //! From the wish for a sandbox to the output of its first command.
 
 use std::sync::Barrier;
+use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -97,7 +98,7 @@ fn burst(subject: &Subject, size: usize, report: &mut Report) -> (Samples, f64, 
             .collect();
         barrier.wait();
         let begun = Instant::now();
-        let outcomes: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+        let outcomes: Vec<_> = clients.into_iter().map(ScopedJoinHandle::join).collect();
         (outcomes, begun.elapsed().as_secs_f64())
     });
     let mut samples = Samples::default();

@@ -26,10 +26,6 @@ impl Samples {
         Self(milliseconds)
     }
 
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
-    }
-
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }

@@ -55,7 +55,7 @@ impl Subject {
             if Instant::now() > until || subject.child.try_wait()?.is_some() {
                 bail!("the server did not start: {said}");
             }
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::park_timeout(Duration::from_millis(2));
         }
     }
 

@@ -148,7 +148,7 @@ impl Nginx {
             if Instant::now() > until || nginx.child.try_wait()?.is_some() {
                 bail!("nginx did not start");
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::park_timeout(Duration::from_millis(10));
         }
         Ok(nginx)
     }

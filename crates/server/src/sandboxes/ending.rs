@@ -87,11 +87,16 @@ impl Sandboxes {
         sandbox: &Arc<Sandbox>,
         ended: &Weak<Machine>,
     ) -> Result<()> {
+        let current = || {
+            let machine = sandbox.current_machine();
+            machine.filter(|machine| Weak::ptr_eq(&Arc::downgrade(machine), ended))
+        };
+        // Ended on purpose, or by now another one: nothing to tell, and nobody to keep from the next change.
+        if current().is_none() {
+            return Ok(());
+        }
         let _gate = sandbox.gate.enter().await;
-        let current = sandbox.current_machine();
-        // Ended on purpose, or by now another one: nothing to tell.
-        let Some(machine) = current.filter(|machine| Weak::ptr_eq(&Arc::downgrade(machine), ended))
-        else {
+        let Some(machine) = current() else {
             return Ok(());
         };
         sandbox.set_machine(None);

@@ -22,7 +22,12 @@ async fn next(socket: &mut Socket) -> Option<String> {
             Message::Text(text) if text.as_str() == "2" => {}
             Message::Text(text) => return Some(text.to_string()),
             Message::Close(_) => return None,
-            other => panic!("{other:?}"),
+            other @ (Message::Binary(_)
+            | Message::Ping(_)
+            | Message::Pong(_)
+            | Message::Frame(_)) => {
+                panic!("{other:?}")
+            }
         }
     }
 }

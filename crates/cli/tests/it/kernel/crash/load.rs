@@ -10,6 +10,8 @@ use super::Random;
 use crate::server::{Answer, Client};
 
 const SANDBOXES_MAX: usize = 4;
+/// An organisation may have only so many.
+const VOLUMES_MAX: usize = 20;
 
 /// What may be true: one value, or two after a change whose answer never came.
 #[derive(Debug, Clone)]
@@ -100,6 +102,9 @@ impl Worker {
     }
 
     fn make_volume(&mut self, client: &Client) -> Fate {
+        if self.volumes.len() >= VOLUMES_MAX {
+            return Fate::Refused;
+        }
         let name = self.next_name();
         let answer = client.ask("POST", "/api/volumes", &json!({ "name": name }));
         let (fate, exists) = fate(answer, false, true);
@@ -258,15 +263,13 @@ fn fate<T: Clone + PartialEq + std::fmt::Debug>(
     new: T,
 ) -> (Fate, Belief<T>) {
     match answer {
-        Ok(answer) if answer.is_ok() => {
+        Ok(answer) => {
+            // Nothing that this client does can be wrong: nobody else uses its sandboxes.
+            assert!(answer.is_ok(), "refused: {answer:?}");
             // A command that fails is no success, whatever the status says.
             let code = answer.body.get("exitCode");
             assert!(code.is_none_or(|code| code == 0), "{answer:?}");
             (Fate::Acknowledged, Belief::sure(new))
-        }
-        Ok(answer) => {
-            // Nothing that this client does can be wrong: nobody else uses its sandboxes.
-            panic!("refused: {answer:?}");
         }
         Err(_) => (Fate::Unknown, Belief(vec![new, old])),
     }

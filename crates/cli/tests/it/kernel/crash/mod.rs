@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::server::{Client, KEY, Serving, data};
-use crate::support::{TestEnvironment, is_root, names_in, wait_until};
+use crate::support::{TestEnvironment, is_root, names_in, pause, wait_until};
 
 const WORKERS: u64 = 4;
 const ROUNDS: u64 = 6;
@@ -98,7 +98,7 @@ fn what_was_acknowledged_survives_kills_under_load() {
                 let (client, ends) = (client.clone(), &ends);
                 scope.spawn(move || worker.work(&client, ends));
             }
-            std::thread::sleep(Duration::from_millis(50 + random.below(2_000)));
+            pause(Duration::from_millis(50 + random.below(2_000)));
             server.kill();
             ends.store(true, Ordering::Relaxed);
         });

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::traces;
 use crate::server::{Client, KEY, Serving, data};
-use crate::support::{TestEnvironment, is_root, names_in};
+use crate::support::{TestEnvironment, is_root, names_in, pause};
 
 /// Kills of each operation.
 const POINTS: u32 = 6;
@@ -103,7 +103,7 @@ fn a_kill_in_the_middle_leaves_all_or_nothing() {
             let path = operation.prepare(&client);
             std::thread::scope(|scope| {
                 let asked = scope.spawn(|| operation.ask(&client, &path, round));
-                std::thread::sleep(took * round / (POINTS - 1));
+                pause(took * round / (POINTS - 1));
                 server.kill();
                 asked.join().unwrap();
             });
@@ -146,7 +146,7 @@ fn a_client_that_hangs_up_leaves_all_or_nothing() {
             let about = ("application/json", body.len());
             let mut request = client.begin(operation.method, &path, about).unwrap();
             std::io::Write::write_all(&mut request, body.as_bytes()).unwrap();
-            std::thread::sleep(took * round / (POINTS - 1));
+            pause(took * round / (POINTS - 1));
             drop(request);
             ids.extend(names_in(&data(&env).join("boxes")));
         }

@@ -113,7 +113,7 @@ pub(super) fn assert_nothing_left(env: &TestEnvironment, ids: &BTreeSet<String>)
         });
     }
     assert_eq!(mounts_below(env), [""; 0]);
-    assert_eq!(groups_of(ids), [PathBuf::new(); 0]);
+    assert_eq!(groups_of(ids), Vec::<PathBuf>::new());
     for id in ids {
         assert_eq!(inits_of(id), [0; 0], "{id}");
     }

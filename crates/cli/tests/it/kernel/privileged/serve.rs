@@ -65,7 +65,10 @@ fn a_full_disk_is_told_and_nothing_is_lost() {
     let expected = if labels.is_ok() { "2" } else { "1" };
     assert_eq!(found["labels"]["n"], expected, "{labels:?}");
     assert_eq!(client.run(&id, "cat file"), "text");
-    assert_eq!(names_in(&data(&env).join("boxes")), [id.clone()]);
+    assert_eq!(
+        names_in(&data(&env).join("boxes")),
+        std::slice::from_ref(&id)
+    );
     let again = client.post("/api/sandbox", &json!({})).ok();
     for id in [&id, again["id"].as_str().unwrap()] {
         client
