@@ -237,14 +237,15 @@ fn of_sandbox(
     })?;
     let found: Option<SandboxRecord> = store.get(id)?;
     let sandbox = found.ok_or_else(|| OperatorError::UnknownSandbox { id: id.to_owned() })?;
-    match sandbox.state {
-        SandboxState::Stopped | SandboxState::Archived => {}
-        state => {
-            return Err(OperatorError::NotStopped {
-                id: id.to_owned(),
-                state,
-            });
-        }
+    let keeps_still = matches!(
+        sandbox.state,
+        SandboxState::Stopped | SandboxState::Archived
+    );
+    if !keeps_still {
+        return Err(OperatorError::NotStopped {
+            id: id.to_owned(),
+            state: sandbox.state,
+        });
     }
     let organization: Option<OrganizationRecord> = store.get(&sandbox.organization)?;
     let mut layers = vec![holm_sandbox_linux::random_hex()];

@@ -15,5 +15,6 @@ mod kernel;
 mod serve;
 mod serve_data;
 mod server;
+mod snapshot;
 mod support;
 mod usage;

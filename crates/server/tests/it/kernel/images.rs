@@ -60,6 +60,9 @@ fn digest(content: &[u8]) -> String {
     format!("sha256:{hex}")
 }
 
+/// A media type and what is of it.
+type Content = (&'static str, Vec<u8>);
+
 /// A registry with one image, `tiny`, whose layer waits while the gate is closed.
 struct Registry {
     address: SocketAddr,
@@ -105,7 +108,7 @@ impl Registry {
         );
         let layer_path = format!("/v2/tiny/blobs/{}", digest(&layer));
         let config_path = format!("/v2/tiny/blobs/{}", digest(config.as_bytes()));
-        let answer = Arc::new(move |path: &str| -> Option<(&'static str, Vec<u8>)> {
+        let answer = Arc::new(move |path: &str| -> Option<Content> {
             if path == layer_path {
                 asked.fetch_add(1, Ordering::SeqCst);
                 while !gate.load(Ordering::SeqCst) {
@@ -137,10 +140,7 @@ impl Registry {
     }
 }
 
-/// The kind and the body of an answer to a path.
-type Answering = dyn Fn(&str) -> Option<(&'static str, Vec<u8>)>;
-
-fn serve(mut stream: TcpStream, answer: &Answering) -> std::io::Result<()> {
+fn serve(mut stream: TcpStream, answer: &dyn Fn(&str) -> Option<Content>) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let first = lines.next().unwrap_or(Ok(String::new()))?;
     for line in lines {
@@ -169,26 +169,13 @@ fn serve(mut stream: TcpStream, answer: &Answering) -> std::io::Result<()> {
     Ok(())
 }
 
-/// `None`, with a line that says so, where images cannot be used.
-fn server() -> Option<TestServer> {
-    let is_root = fs::metadata("/proc/self").is_ok_and(|found| {
-        use std::os::unix::fs::MetadataExt;
-        found.uid() == 0
-    });
-    if !is_root {
-        std::io::Write::write_all(&mut std::io::stderr(), b"skipped: images need root\n").ok();
-        return None;
-    }
-    Some(TestServer::new())
-}
-
 fn snapshot(server: &TestServer, name: &str) -> Value {
     server.get(&format!("/api/snapshots/{name}")).ok()
 }
 
 #[test]
 fn a_snapshot_from_a_registry_is_a_root_of_its_own() {
-    let Some(server) = server() else { return };
+    let server = TestServer::new();
     let registry = Registry::start();
     let made =
         json!({ "name": "tiny", "imageName": registry.image(), "cpu": 1, "memory": 1, "disk": 1 });
@@ -251,7 +238,7 @@ fn a_snapshot_from_a_registry_is_a_root_of_its_own() {
 
 #[test]
 fn a_pull_that_fails_says_why() {
-    let Some(server) = server() else { return };
+    let server = TestServer::new();
     let registry = Registry::start();
     let missing = format!("{}/missing:1", registry.address);
     server
@@ -284,7 +271,7 @@ fn a_pull_that_fails_says_why() {
 
 #[test]
 fn a_sandbox_from_an_image_waits_for_it_and_a_restart_begins_the_pull_again() {
-    let Some(server) = server() else { return };
+    let server = TestServer::new();
     let registry = Registry::start();
     registry.gate.store(false, Ordering::SeqCst);
     let build = json!({ "dockerfileContent": format!("FROM {}\n", registry.image()) });

@@ -1,6 +1,7 @@
 //! Tests that need root: mounts of the test's own, and limits that only root may set.
 
 mod serve;
+mod snapshot;
 
 use std::fs;
 
