@@ -199,7 +199,8 @@ fn a_timeout_interrupts_and_then_kills() {
         (4008, "a\n"),
         "{told:?}"
     );
-    assert_eq!(told.ends, ["interrupted"]);
+    // An end would be a success to the TypeScript SDK: how the connection closes says it all.
+    assert!(told.ends.is_empty(), "{told:?}");
     assert_eq!(output(&server, &id, "print(x)"), "1\n");
     // Code that does not listen ends with its interpreter.
     let stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass";
