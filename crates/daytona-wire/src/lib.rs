@@ -22,6 +22,7 @@ mod hidden;
 pub mod interpreter;
 pub mod log;
 pub mod lsp;
+pub mod multipart;
 pub mod organization;
 pub mod preview;
 pub mod process;

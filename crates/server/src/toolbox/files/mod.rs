@@ -9,9 +9,6 @@ mod failure;
 mod incoming;
 mod listing;
 mod manage;
-mod multipart;
-#[cfg(test)]
-mod multipart_tests;
 mod outgoing;
 mod owners;
 mod path;

@@ -7,10 +7,10 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::Bytes;
 use holm_daytona_wire::error::ErrorCode;
 use holm_daytona_wire::files::UploadedFile;
+use holm_daytona_wire::multipart::{self, Event, Multipart, MultipartError};
 use holm_daytona_wire::signature::FileMethod;
 
 use super::incoming::{Incoming, Upload};
-use super::multipart::{self, Event, Multipart, MultipartError};
 use super::path::Place;
 use super::signed;
 use crate::error::{ApiError, Result};

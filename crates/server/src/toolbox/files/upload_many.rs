@@ -10,9 +10,9 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use holm_daytona_wire::error::ErrorCode;
 use holm_daytona_wire::files::{FileResult, UploadFilesResponse};
+use holm_daytona_wire::multipart::Event;
 
 use super::incoming::{Incoming, Upload};
-use super::multipart::Event;
 use super::path::Place;
 use super::upload::{Form, form_boundary};
 use crate::error::{ApiError, Result};

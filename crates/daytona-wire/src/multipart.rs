@@ -12,13 +12,13 @@ use bytes::{Bytes, BytesMut};
 use memchr::memmem::Finder;
 
 /// All headers of one part together.
-pub(super) const HEADER_BYTES_MAX: usize = 16 * 1024;
+pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// RFC 2046 allows 70.
 const BOUNDARY_BYTES_MAX: usize = 200;
 
 /// What the bytes mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Event {
+pub enum Event {
     /// A part begins.
     Part(PartHeaders),
     /// More of the content of the part that began last.
@@ -33,16 +33,16 @@ pub(super) enum Event {
 
 /// What is known of a part before its content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct PartHeaders {
+pub struct PartHeaders {
     /// The field's name.
-    pub(super) name: String,
+    pub name: String,
     /// Whether the client calls it a file.
-    pub(super) is_file: bool,
+    pub is_file: bool,
 }
 
 /// The body is not what its content type says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum MultipartError {
+pub enum MultipartError {
     #[error("a part has more than {HEADER_BYTES_MAX} bytes of headers")]
     HeadersTooLong,
     #[error("a part's headers are malformed")]
@@ -64,7 +64,7 @@ enum State {
 
 /// The machine.
 #[derive(Debug)]
-pub(super) struct Multipart {
+pub struct Multipart {
     state: State,
     buffer: Bytes,
     /// `CRLF--boundary`.
@@ -74,7 +74,7 @@ pub(super) struct Multipart {
 }
 
 impl Multipart {
-    pub(super) fn new(boundary: &str) -> Self {
+    pub fn new(boundary: &str) -> Self {
         let delimiter = Bytes::from(format!("\r\n--{boundary}"));
         Self {
             state: State::Preamble,
@@ -87,7 +87,7 @@ impl Multipart {
     }
 
     /// Gives more bytes. Call it only when the machine is starved.
-    pub(super) fn feed(&mut self, bytes: Bytes) {
+    pub fn feed(&mut self, bytes: Bytes) {
         if self.buffer.is_empty() {
             self.buffer = bytes;
         } else {
@@ -99,11 +99,11 @@ impl Multipart {
     }
 
     /// Says that no bytes will follow.
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.is_ended = true;
     }
 
-    pub(super) fn next(&mut self) -> Result<Event, MultipartError> {
+    pub fn next(&mut self) -> Result<Event, MultipartError> {
         let event = match self.state {
             State::Preamble => self.preamble()?,
             State::AfterDelimiter => self.after_delimiter()?,
@@ -223,7 +223,7 @@ fn parse_headers(headers: &[u8]) -> Result<PartHeaders, MultipartError> {
 }
 
 /// The boundary that a content type names, if it is `multipart/form-data` with a boundary.
-pub(super) fn boundary(content_type: &str) -> Option<String> {
+pub fn boundary(content_type: &str) -> Option<String> {
     let (kind, _) = content_type.split_once(';')?;
     if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
         return None;
@@ -285,3 +285,6 @@ fn unquote(quoted: &str) -> Option<(String, &str)> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

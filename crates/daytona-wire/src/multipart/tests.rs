@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::multipart::{Event, HEADER_BYTES_MAX, Multipart, MultipartError, boundary};
+use super::{Event, HEADER_BYTES_MAX, Multipart, MultipartError, boundary};
 
 /// A part that was read to its end.
 type Part = (String, Vec<u8>);
