@@ -11,7 +11,7 @@ fn read(body: &[u8], chunk: usize) -> (Vec<(String, Vec<u8>)>, bool) {
     let mut chunks = body.chunks(chunk);
     let mut parts: Vec<(String, Vec<u8>)> = Vec::new();
     loop {
-        match form.next() {
+        match form.next_event() {
             Ok(Event::Part(headers)) => parts.push((headers.name, Vec::new())),
             Ok(Event::Data(bytes)) => parts.last_mut().expect("data has a part").1.extend(bytes),
             Ok(Event::PartEnd) => {}

@@ -103,7 +103,7 @@ impl Multipart {
         self.is_ended = true;
     }
 
-    pub fn next(&mut self) -> Result<Event, MultipartError> {
+    pub fn next_event(&mut self) -> Result<Event, MultipartError> {
         let event = match self.state {
             State::Preamble => self.preamble()?,
             State::AfterDelimiter => self.after_delimiter()?,
@@ -124,7 +124,7 @@ impl Multipart {
         if let Some(at) = self.find_delimiter.find(&self.buffer) {
             drop(self.buffer.split_to(at + self.delimiter.len()));
             self.state = State::AfterDelimiter;
-            return self.next();
+            return self.next_event();
         }
         let kept = self.possible_delimiter();
         drop(self.buffer.split_to(self.buffer.len() - kept));
@@ -149,11 +149,11 @@ impl Multipart {
                 // The end of this line stays: a part without headers goes on with another one.
                 drop(self.buffer.split_to(spaces));
                 self.state = State::Headers;
-                self.next()
+                self.next_event()
             }
             [b'-', b'-', ..] if spaces == 0 => {
                 self.state = State::Epilogue;
-                self.next()
+                self.next_event()
             }
             [_, ..] => Err(MultipartError::MalformedBoundary),
         }

@@ -15,7 +15,7 @@ fn read(body: &[u8], chunks: &[usize]) -> Result<Vec<Part>, MultipartError> {
     let mut chunks = chunks.iter().cycle();
     let mut parts = Vec::new();
     loop {
-        match multipart.next()? {
+        match multipart.next_event()? {
             Event::Part(headers) => parts.push((headers.name, Vec::new())),
             Event::Data(bytes) => parts.last_mut().unwrap().1.extend_from_slice(&bytes),
             Event::PartEnd => {}

@@ -117,7 +117,7 @@ impl Form {
     /// What comes next; never [`Event::Starved`].
     pub(super) async fn next(&mut self) -> Result<Event> {
         loop {
-            match self.multipart.next()? {
+            match self.multipart.next_event()? {
                 Event::Starved => match self.incoming.next().await? {
                     Some(bytes) => self.multipart.feed(bytes),
                     None => self.multipart.end(),
