@@ -326,7 +326,8 @@ impl Server {
         let address = free_address()?;
         let log = fs::File::create(data.join("log")).context("make the server's log")?;
         let child = Command::new(workspace::target().join("debug/holm"))
-            .args(["serve", "--listen", &address.to_string(), "--data"])
+            .args(["serve", "--listen", &address.to_string()])
+            .args(["--ssh-listen", "127.0.0.1:0", "--data"])
             .arg(data.join("data"))
             .env("HOLM_API_KEY", KEY)
             .stdin(Stdio::null())
