@@ -52,6 +52,8 @@ pub struct Create {
     pub payload: Option<Payload>,
     pub fork: Option<Fork>,
     pub writer: Option<String>,
+    /// Written with it, or nothing is. Left out when the stream is there already.
+    pub documents: Vec<DocumentWrite>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +78,8 @@ pub struct Append {
     pub ending: Ending,
     /// Who writes, for the [`Rules`](crate::Rules); such as the run that a token was made for.
     pub writer: Option<String>,
+    /// Written with it, or nothing is. Left out when the append turns out to be a duplicate.
+    pub documents: Vec<DocumentWrite>,
 }
 
 /// What is appended by one request.

@@ -78,6 +78,7 @@ impl Draft<'_> {
         let is_changed = is_added || stream.ending == Ending::Closed;
         if is_changed {
             self.ask_rules(&stream, What::Appended(&told), append.writer.as_deref())?;
+            self.write(&append.documents)?;
             self.wake(&stream);
         }
         if let (Some(state), Some(claim)) = (producer, &append.producer) {

@@ -79,6 +79,7 @@ impl Draft<'_> {
             self.add_entry(&mut stream, data, keys);
         }
         self.ask_rules(&stream, What::Created(&told), create.writer.as_deref())?;
+        self.write(&create.documents)?;
         self.wake(&stream);
         self.put(stream.clone());
         Ok(Outcome::Created(Box::new(stream)))

@@ -50,6 +50,7 @@ fn command() -> impl Strategy<Value = Command> {
                 payload,
                 fork,
                 writer: None,
+                documents: Vec::new(),
             })
         });
     let claim = (0_u64..2, 0_u64..4).prop_map(|(epoch, seq)| Claim {
@@ -73,6 +74,7 @@ fn command() -> impl Strategy<Value = Command> {
                 stream_seq: None,
                 ending,
                 writer: None,
+                documents: Vec::new(),
             })
         });
     let delete = stream_name().prop_map(|name| Command::Delete { name });
@@ -292,5 +294,6 @@ fn create_command(name: &str, source: Option<&str>) -> Command {
         payload: None,
         fork,
         writer: None,
+        documents: Vec::new(),
     })
 }

@@ -47,6 +47,7 @@ fn create(stream: &str) -> Create {
         payload: None,
         fork: None,
         writer: None,
+        documents: Vec::new(),
     }
 }
 
@@ -72,6 +73,7 @@ fn append(stream: &str, body: &str) -> Append {
         stream_seq: None,
         ending: Ending::Open,
         writer: None,
+        documents: Vec::new(),
     }
 }
 

@@ -146,3 +146,46 @@ async fn documents_change_together_or_not_at_all() {
     );
     assert_eq!(store.document(&key).await.unwrap().unwrap().version, 2);
 }
+
+#[tokio::test]
+async fn an_append_carries_documents_once() {
+    let store = MemoryStore::default();
+    store.create(create("a")).await.unwrap();
+    let (collection, id) = ("leases".to_owned(), "1".to_owned());
+    let key = DocumentKey { collection, id };
+    let write = |expect| {
+        let content = Some(Content {
+            body: Bytes::new(),
+            terms: Vec::new(),
+        });
+        vec![DocumentWrite {
+            key: key.clone(),
+            expect,
+            content,
+        }]
+    };
+    let append = Append {
+        producer: claim(0, 0),
+        documents: write(Expect::Absent),
+        ..append("a", "x")
+    };
+    assert!(matches!(
+        store.append(append.clone()).await,
+        Ok(Outcome::Appended(_))
+    ));
+    // The retry is known before the document is looked at.
+    assert!(matches!(
+        store.append(append.clone()).await,
+        Ok(Outcome::Duplicate(_))
+    ));
+    let refused = Append {
+        producer: claim(0, 1),
+        ..append
+    };
+    assert_eq!(
+        store.append(refused).await,
+        Err(Refusal::DocumentChanged { key: key.clone() })
+    );
+    assert_eq!(store.text("a").await.unwrap(), "x");
+    assert_eq!(store.document(&key).await.unwrap().unwrap().version, 1);
+}
