@@ -1,11 +1,9 @@
 //! Sandboxes with a root of their own, from a registry on loopback.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -13,46 +11,6 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::support::{TestServer, is_empty, wait_until};
-
-const TOOLS: [&str; 10] = [
-    "cat", "chown", "grep", "id", "ls", "mkdir", "rm", "sh", "sleep", "stat",
-];
-
-/// A shell and a few tools of the host, as an archive.
-fn root_file_system(folder: &Path) -> Vec<u8> {
-    let root = folder.join("root");
-    for below in ["bin", "etc", "root", "home/app", "tmp"] {
-        fs::create_dir_all(root.join(below)).unwrap();
-    }
-    let copy = |from: &Path, to: PathBuf| {
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        fs::copy(fs::canonicalize(from).unwrap(), to).unwrap();
-    };
-    let mut libraries = BTreeSet::new();
-    for tool in TOOLS {
-        let places = ["/bin", "/usr/bin"].map(|place| Path::new(place).join(tool));
-        let program = places.iter().find(|path| path.exists()).unwrap();
-        copy(program, root.join("bin").join(tool));
-        let listed = Command::new("ldd").arg(program).output().unwrap();
-        let text = String::from_utf8(listed.stdout).unwrap();
-        let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
-        libraries.extend(paths.map(PathBuf::from));
-    }
-    for library in libraries {
-        copy(&library, root.join(library.strip_prefix("/").unwrap()));
-    }
-    let passwd = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n";
-    fs::write(root.join("etc/passwd"), passwd).unwrap();
-    fs::write(root.join("etc/tiny"), "an image\n").unwrap();
-    let made = Command::new("tar")
-        .args(["--owner=0", "--group=0", "--numeric-owner", "-C"])
-        .arg(&root)
-        .args(["-cf", "-", "."])
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{made:?}");
-    made.stdout
-}
 
 fn digest(content: &[u8]) -> String {
     let hash = Sha256::digest(content);
@@ -72,8 +30,7 @@ struct Registry {
 
 impl Registry {
     fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let layer = root_file_system(folder.path());
+        let layer = holm_testkit::tiny_root_archive();
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
