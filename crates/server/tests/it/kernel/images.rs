@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use holm_server::operator::{self, OperatorSnapshot, SnapshotSource};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -258,4 +259,19 @@ fn a_sandbox_from_an_image_waits_for_it_and_a_restart_begins_the_pull_again() {
         .ok();
     assert_eq!(again["state"], "started");
     assert_eq!(registry.asked_for_layer.load(Ordering::SeqCst), asked);
+}
+
+/// Makes a snapshot from an archive, as the operator does.
+pub(super) fn add_snapshot(server: &TestServer, name: &str, archive: &Path) {
+    let data = server.data.path().join("data");
+    let store = holm_store::Store::open(&data.join("holm.db")).unwrap();
+    let config = holm_server::ServerConfig::new("127.0.0.1:0".parse().unwrap(), data);
+    let new = OperatorSnapshot {
+        name: name.to_owned(),
+        source: SnapshotSource::Tar(archive.to_path_buf()),
+        cpu: Some(1),
+        memory_gib: Some(1),
+        disk_gib: Some(1),
+    };
+    operator::create_snapshot(&config, &store, &new, &|_| {}).unwrap();
 }

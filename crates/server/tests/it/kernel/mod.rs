@@ -21,6 +21,8 @@ mod shell;
 mod sizes;
 mod sockets;
 mod ssh;
+mod ssh_files;
+mod ssh_terminals;
 mod system;
 mod tenants;
 mod terminals;
