@@ -19,6 +19,7 @@ mod sessions_end;
 mod settings;
 mod shell;
 mod sizes;
+mod small_images;
 mod sockets;
 mod ssh;
 mod ssh_files;
