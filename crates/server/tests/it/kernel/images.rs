@@ -38,7 +38,11 @@ impl Registry {
             other => other,
         };
         let config = json!({
-            "architecture": architecture, "os": "linux", "config": { "Env": ["TINY=1"] },
+            "architecture": architecture, "os": "linux",
+            "config": {
+                "Env": ["TINY=1", "PATH=/opt/bin:/bin", "HTTP_PROXY=http://192.0.2.1", "OURS=image"],
+                "WorkingDir": "/home/app",
+            },
             "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
         })
         .to_string();
@@ -163,6 +167,14 @@ fn a_snapshot_from_a_registry_is_a_root_of_its_own() {
         "1000\nchanged"
     );
     assert!(!Path::new("/etc/tiny").exists());
+    // The image's word counts, but not for the way out, and the sandbox's counts more.
+    let request = json!({ "snapshot": "tiny", "env": { "OURS": "sandbox" } });
+    let told = server.sandbox_from(request);
+    assert_eq!(
+        server.run(&told, "echo $TINY $PATH $OURS; pwd; echo $HTTP_PROXY"),
+        "1 /opt/bin:/bin sandbox\n/home/app\nhttp://127.0.0.1:3128"
+    );
+    server.delete(&format!("/api/sandbox/{told}")).ok();
     let other = server.sandbox_from(json!({ "snapshot": "tiny", "user": "app" }));
     assert_eq!(
         server.run(&other, "id -u; cat /etc/tiny; ls /bin/mkdir"),

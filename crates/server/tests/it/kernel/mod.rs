@@ -1,5 +1,6 @@
 //! With real boxes.
 
+mod answers;
 mod clocks;
 mod copies;
 mod events;
