@@ -1,0 +1,1 @@
+//! The client against servers that behave, and against one that does not.
