@@ -7,6 +7,7 @@
 )]
 
 mod create;
+mod encryption;
 mod kernel;
 mod lists;
 mod requests;
