@@ -2,16 +2,19 @@
 //!
 //! - [`Store`] opens the database, brings it to this version, and hands out transactions.
 //! - [`Document`] is a thing with an id, an owner and a name; each kind has a table of its own.
+//! - [`PostgresStreams`] keeps streams in Postgres, for several servers over the same threads.
 //!
 //! This crate alone speaks SQL. It knows no HTTP, no boxes and no clock: times are given by the caller.
 //! Calls block for as long as the disk takes; a caller with an async runtime moves them off its workers.
 
 mod document;
 mod error;
+mod postgres;
 mod schema;
 mod store;
 
 pub use document::{Document, Kind};
 pub use error::{Result, StoreError};
+pub use postgres::{PostgresError, PostgresOptions, PostgresStreams};
 pub use schema::SCHEMA_VERSION;
 pub use store::{Store, Transaction};
