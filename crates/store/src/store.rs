@@ -178,26 +178,6 @@ fn malformed<D: Document>(source: serde_json::Error) -> StoreError {
     }
 }
 
-<<<<<<< HEAD
-fn connect(path: &Path) -> Result<Connection> {
-    let opened = Connection::open(path).and_then(|connection| {
-        connection.busy_timeout(BUSY_PATIENCE)?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        // An acknowledged change survives a power cut, not only a killed process.
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        connection.pragma_update(None, "foreign_keys", true)?;
-        // What is deleted or replaced may be a secret: it is written over, not only forgotten.
-        connection.pragma_update(None, "secure_delete", true)?;
-        Ok(connection)
-    });
-    opened.map_err(|source| StoreError::Open {
-        path: path.to_path_buf(),
-        source,
-    })
-}
-
-=======
->>>>>>> t-sqlite
 /// A panic in another thread rolled its transaction back: the connection is good.
 fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
     connection.lock().unwrap_or_else(PoisonError::into_inner)

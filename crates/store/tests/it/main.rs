@@ -7,5 +7,7 @@
     reason = "clippy takes the helpers of tests for production code"
 )]
 
+mod contract;
 mod model;
+mod postgres;
 mod sqlite;
