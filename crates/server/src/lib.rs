@@ -36,6 +36,7 @@ mod serve;
 mod snapshots;
 mod ssh;
 mod state;
+mod streams;
 mod tls;
 pub mod toolbox;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use holm_sandbox_linux::Engine;
 use holm_store::Store;
+use holm_thread_log::{MemoryStore, StreamStore};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -24,6 +25,7 @@ use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
 use crate::ssh;
 use crate::state::Shared;
+use crate::streams::access::NoThreads;
 use crate::tls;
 
 /// A server that is set up and does not listen yet.
@@ -32,6 +34,7 @@ pub struct Server {
     config: ServerConfig,
     store: Arc<Store>,
     engine: Engine,
+    streams: Arc<dyn StreamStore>,
     /// Held as long as the data is in use.
     _lock: File,
 }
@@ -73,6 +76,7 @@ impl Server {
             config,
             store,
             engine,
+            streams: Arc::new(MemoryStore::default()),
             _lock: lock,
         })
     }
@@ -120,6 +124,7 @@ impl Server {
             tokio::spawn(Arc::clone(&metrics).count(sandboxes.changes())),
         ];
         let lock = self._lock;
+        let (stop, stopped) = watch::channel(Stop::NotYet);
         let state = Arc::new(Shared {
             config,
             store: self.store,
@@ -127,6 +132,9 @@ impl Server {
             builds: Arc::clone(&builds),
             metrics: Arc::clone(&metrics),
             ssh: door.as_ref().map(|door| door.address),
+            streams: self.streams,
+            gate: Arc::new(NoThreads),
+            stopping: stopped.clone(),
         });
         if let Some(door) = door {
             aside.push(tokio::spawn(ssh::run(door, state.clone())));
@@ -145,7 +153,6 @@ impl Server {
             tls,
             metrics,
         };
-        let (stop, stopped) = watch::channel(Stop::NotYet);
         let serving = tokio::spawn(async move {
             let _lock = lock;
             accept::run(listener, serving, stopped).await;
