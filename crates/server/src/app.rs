@@ -8,7 +8,7 @@ use socketioxide::layer::SocketIoLayer;
 
 use crate::error::{ApiError, Plane, render};
 use crate::state::AppState;
-use crate::{api, missing, preview, request, toolbox};
+use crate::{api, missing, preview, request, streams, toolbox};
 
 /// The whole server as a service.
 pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
@@ -33,6 +33,7 @@ pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
         .nest("/api/toolbox/{sandbox}/toolbox", inside())
         .nest("/api", control)
         .nest("/toolbox/{sandbox}", inside())
+        .merge(streams::router())
         .merge(api::health::router())
         .merge(
             api::metrics::router().layer(from_fn(|request: Request, next: Next| {

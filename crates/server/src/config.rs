@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use holm_images::BuildNetwork;
 
+/// Shorter than the patience of most proxies.
+pub const LONG_POLL_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Everything that the command line decides.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -23,6 +26,8 @@ pub struct ServerConfig {
     pub toolchain_home: Option<PathBuf>,
     /// What the steps of image builds can reach.
     pub build_network: BuildNetwork,
+    /// How long a reader of a stream waits for something new.
+    pub long_poll_timeout: Duration,
     pub limits: ServerLimits,
 }
 
@@ -46,6 +51,8 @@ pub struct ServerLimits {
     pub header_patience: Duration,
     /// A JSON body.
     pub json_bytes_max: usize,
+    /// What one request may add to a stream.
+    pub entry_bytes_max: usize,
     /// One uploaded file.
     pub upload_bytes_max: u64,
     /// How long a client may send or take nothing in the middle of a file.
@@ -74,6 +81,7 @@ impl Default for ServerLimits {
             header_bytes_max: 64 * 1024,
             header_patience: Duration::from_secs(30),
             json_bytes_max: 16 * 1024 * 1024,
+            entry_bytes_max: 16 * 1024 * 1024,
             upload_bytes_max: 64 * 1024 * 1024 * 1024,
             silence_max: Duration::from_secs(60),
             terminals_max: 64,
@@ -98,6 +106,7 @@ impl ServerConfig {
             preview_domain: None,
             toolchain_home: None,
             build_network: BuildNetwork::None,
+            long_poll_timeout: LONG_POLL_TIMEOUT,
             limits: ServerLimits::default(),
         }
     }

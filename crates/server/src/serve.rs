@@ -26,6 +26,7 @@ use crate::sandboxes::{self, Sandboxes};
 use crate::ssh;
 use crate::state::Shared;
 use crate::streams::access::NoThreads;
+use crate::streams::body::Bodies;
 use crate::tls;
 
 /// A server that is set up and does not listen yet.
@@ -125,6 +126,7 @@ impl Server {
         ];
         let lock = self._lock;
         let (stop, stopped) = watch::channel(Stop::NotYet);
+        let limits = config.limits;
         let state = Arc::new(Shared {
             config,
             store: self.store,
@@ -134,6 +136,7 @@ impl Server {
             ssh: door.as_ref().map(|door| door.address),
             streams: self.streams,
             gate: Arc::new(NoThreads),
+            bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
             stopping: stopped.clone(),
         });
         if let Some(door) = door {

@@ -15,6 +15,7 @@ use crate::config::ServerConfig;
 use crate::metrics::Metrics;
 use crate::sandboxes::Sandboxes;
 use crate::streams::access::Gate;
+use crate::streams::body::Bodies;
 
 /// The server, as handlers see it. Cheap to clone.
 pub(crate) type AppState = Arc<Shared>;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) streams: Arc<dyn StreamStore>,
     /// What threads add to streams.
     pub(crate) gate: Arc<dyn Gate>,
+    /// The memory for what is added to them.
+    pub(crate) bodies: Bodies,
     /// How far the end of the server is: those who wait for streams need not wait any longer.
     pub(crate) stopping: watch::Receiver<Stop>,
 }

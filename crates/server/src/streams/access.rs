@@ -119,6 +119,9 @@ pub(crate) trait Gate: fmt::Debug + Send + Sync {
         access: &Access,
         messages: Vec<Message>,
     ) -> Result<Admitted, Denied>;
+
+    /// What a refusal by the rules is over HTTP, by its code.
+    fn status_of(&self, code: &str) -> StatusCode;
 }
 
 /// What becomes of messages.
@@ -150,6 +153,10 @@ impl Gate for NoThreads {
         messages: Vec<Message>,
     ) -> Result<Admitted, Denied> {
         Ok(Admitted::Append(messages))
+    }
+
+    fn status_of(&self, _code: &str) -> StatusCode {
+        StatusCode::FORBIDDEN
     }
 }
 
