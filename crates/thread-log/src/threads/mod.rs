@@ -26,7 +26,7 @@ pub use admit::{Admitted, NotAdmitted, admit};
 pub use entry::{Agent, ENTRY_BYTES_MAX, EntryError, Group, ThreadEntry};
 pub use id::{STREAM_PREFIX, ThreadId, ThreadIdError};
 pub use row::{Row, Run, RunState, Status, Usage};
-pub use rules::{COLLECTION, Term, ThreadRules, code, row_key};
+pub use rules::{COLLECTION, Refused, Term, ThreadRules, code, row_key};
 pub use signal::{Details, Failure, Parent, RunId, RunIdError, Signal, Update};
 
 #[cfg(test)]

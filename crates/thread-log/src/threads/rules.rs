@@ -56,10 +56,12 @@ impl Rules for ThreadRules {
 }
 
 /// A reason not to.
-#[derive(Debug)]
-struct Refused {
-    code: &'static str,
-    message: String,
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// One of [`code`].
+    pub code: &'static str,
+    pub message: String,
 }
 
 fn refused(code: &'static str, message: impl Into<String>) -> Refused {
@@ -148,7 +150,7 @@ impl Row {
     }
 
     /// Whether this run may still write.
-    fn check_writer(&self, writer: &str) -> Result<(), Refused> {
+    pub fn check_writer(&self, writer: &str) -> Result<(), Refused> {
         match &self.run {
             Some(run) if run.id.as_str() == writer => match run.state {
                 RunState::Running => Ok(()),
