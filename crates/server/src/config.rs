@@ -55,6 +55,10 @@ pub struct ServerLimits {
     pub entry_bytes_max: usize,
     /// One uploaded file.
     pub upload_bytes_max: u64,
+    /// One blob of a thread.
+    pub blob_bytes_max: u64,
+    /// All blobs of one thread.
+    pub thread_blobs_bytes_max: u64,
     /// How long a client may send or take nothing in the middle of a file.
     pub silence_max: Duration,
     /// Terminals of one sandbox.
@@ -83,6 +87,8 @@ impl Default for ServerLimits {
             json_bytes_max: 16 * 1024 * 1024,
             entry_bytes_max: 16 * 1024 * 1024,
             upload_bytes_max: 64 * 1024 * 1024 * 1024,
+            blob_bytes_max: 256 * 1024 * 1024,
+            thread_blobs_bytes_max: 4 * 1024 * 1024 * 1024,
             silence_max: Duration::from_secs(60),
             terminals_max: 64,
             sessions_max: 256,
@@ -131,6 +137,11 @@ impl ServerConfig {
         self.data.join("volumes")
     }
 
+    /// What is too big for entries of threads.
+    pub fn thread_blobs(&self) -> PathBuf {
+        self.data.join("thread-blobs")
+    }
+
     /// Logs of builds.
     pub fn builds(&self) -> PathBuf {
         self.data.join("builds")
@@ -156,9 +167,10 @@ impl ServerConfig {
     }
 
     /// All folders that a server keeps.
-    pub(crate) fn folders(&self) -> [PathBuf; 7] {
+    pub(crate) fn folders(&self) -> [PathBuf; 8] {
         [
             self.builds(),
+            self.thread_blobs(),
             self.layers(),
             self.boxes(),
             self.bases(),

@@ -37,7 +37,9 @@ mod snapshots;
 mod ssh;
 mod state;
 mod streams;
+pub mod threads;
 mod tls;
+mod tokens;
 pub mod toolbox;
 
 pub use config::{LONG_POLL_TIMEOUT, ServerConfig, ServerLimits, TlsFiles};

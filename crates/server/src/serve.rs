@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use holm_sandbox_linux::Engine;
 use holm_store::Store;
+use holm_thread_log::threads::ThreadRules;
 use holm_thread_log::{MemoryStore, StreamStore};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -25,8 +26,9 @@ use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
 use crate::ssh;
 use crate::state::Shared;
-use crate::streams::access::NoThreads;
+use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
+use crate::threads::Threads;
 use crate::tls;
 
 /// A server that is set up and does not listen yet.
@@ -77,7 +79,7 @@ impl Server {
             config,
             store,
             engine,
-            streams: Arc::new(MemoryStore::default()),
+            streams: Arc::new(MemoryStore::new(Arc::new(ThreadRules))),
             _lock: lock,
         })
     }
@@ -126,6 +128,23 @@ impl Server {
         ];
         let lock = self._lock;
         let (stop, stopped) = watch::channel(Stop::NotYet);
+        let threads = Arc::new(Threads::new(
+            Arc::clone(&self.streams),
+            config.thread_blobs(),
+        ));
+        let blobs = config.thread_blobs();
+        threads
+            .clear_uploads()
+            .map_err(|source| ServeError::Folder {
+                doing: "clear",
+                path: blobs,
+                source,
+            })?;
+        let gate: Arc<dyn Gate> = threads.clone();
+        aside.push(tokio::spawn({
+            let threads = Arc::clone(&threads);
+            async move { threads.collect().await }
+        }));
         let limits = config.limits;
         let state = Arc::new(Shared {
             config,
@@ -135,7 +154,8 @@ impl Server {
             metrics: Arc::clone(&metrics),
             ssh: door.as_ref().map(|door| door.address),
             streams: self.streams,
-            gate: Arc::new(NoThreads),
+            threads,
+            gate,
             bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
             stopping: stopped.clone(),
         });

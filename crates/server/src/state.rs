@@ -16,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::sandboxes::Sandboxes;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
+use crate::threads::Threads;
 
 /// The server, as handlers see it. Cheap to clone.
 pub(crate) type AppState = Arc<Shared>;
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) ssh: Option<SocketAddr>,
     /// Where streams are kept.
     pub(crate) streams: Arc<dyn StreamStore>,
+    pub(crate) threads: Arc<Threads>,
     /// What threads add to streams.
     pub(crate) gate: Arc<dyn Gate>,
     /// The memory for what is added to them.
