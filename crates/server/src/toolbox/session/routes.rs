@@ -20,7 +20,7 @@ use holm_daytona_wire::session::{
 use holm_daytona_wire::subprotocol::Subprotocols;
 use holm_daytona_wire::version::{OutputStyle, SDK_VERSION_HEADER, SPLIT_OUTPUT_HEADER};
 
-use super::command::{Command, How};
+use super::command::{Command, How, weight};
 use super::driver::Session;
 use super::follow::{self, Form};
 use super::log::Completeness;
@@ -52,6 +52,9 @@ pub(in crate::toolbox) fn router() -> Router<AppState> {
             post(input),
         )
 }
+
+/// A session remembers its commands, so they are not of any length.
+const COMMAND_BYTES_MAX: usize = 1024 * 1024;
 
 type Names = Path<HashMap<String, String>>;
 
@@ -129,6 +132,11 @@ async fn execute(
     let session = session(&inside, &names)?;
     if request.command.trim().is_empty() {
         return Err(ApiError::bad_request("command is required"));
+    }
+    if weight(&request) > COMMAND_BYTES_MAX {
+        return Err(ApiError::bad_request(format!(
+            "the command has more than {COMMAND_BYTES_MAX} bytes: upload it as a file and run that"
+        )));
     }
     if request.command.contains('\0') {
         return Err(ApiError::bad_request("the command holds a NUL byte"));
