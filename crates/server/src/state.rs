@@ -7,6 +7,7 @@ use axum::http::HeaderMap;
 use axum::http::header::HOST;
 use holm_store::Store;
 
+use crate::buffers::Buffers;
 use crate::builds::Builds;
 use crate::config::ServerConfig;
 use crate::metrics::Metrics;
@@ -22,6 +23,7 @@ pub(crate) struct Shared {
     pub(crate) sandboxes: Arc<Sandboxes>,
     pub(crate) builds: Arc<Builds>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) buffers: Buffers,
     /// Where SSH is served.
     pub(crate) ssh: Option<SocketAddr>,
 }

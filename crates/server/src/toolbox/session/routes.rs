@@ -27,6 +27,7 @@ use super::log::Completeness;
 use super::not_found;
 use crate::api::body::Body;
 use crate::api::query::Pairs;
+use crate::buffers::Held;
 use crate::error::{ApiError, Result};
 use crate::state::AppState;
 use crate::toolbox::Inside;
@@ -158,7 +159,7 @@ async fn execute(
     if how == How::NeverRan {
         return Err(ended());
     }
-    let logs = read(&inside, &command).await?;
+    let (logs, held) = read(&inside, &command).await?;
     answer.exit_code = Some(code);
     match style(&headers) {
         OutputStyle::Combined => answer.output = Some(text(&logs.bare())),
@@ -170,7 +171,7 @@ async fn execute(
             answer.stderr = Some(logs.stderr);
         }
     }
-    Ok(Json(answer).into_response())
+    Ok(held.until_sent(Json(answer)))
 }
 
 fn ended() -> ApiError {
@@ -218,14 +219,14 @@ async fn logs(
             Ok((plain, follow::as_body(command, form, inside.awake)).into_response())
         }
         (_, false) => {
-            let logs = read(&inside, &command).await?;
+            let (logs, held) = read(&inside, &command).await?;
             Ok(match style {
-                OutputStyle::Combined => text(&logs.bare()).into_response(),
+                OutputStyle::Combined => held.until_sent(text(&logs.bare())),
                 OutputStyle::MarkedText => {
                     let plain = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
-                    (plain, logs.marked).into_response()
+                    held.until_sent((plain, logs.marked))
                 }
-                OutputStyle::Json => Json(logs.into_json()).into_response(),
+                OutputStyle::Json => held.until_sent(Json(logs.into_json())),
             })
         }
     }
@@ -250,15 +251,18 @@ struct Logs {
     completeness: Completeness,
 }
 
-async fn read(inside: &Inside, command: &Command) -> Result<Logs> {
+async fn read(inside: &Inside, command: &Command) -> Result<(Logs, Held)> {
     let bytes_max = inside.state.config.limits.output_bytes_max;
+    let here = usize::try_from(command.log.bytes()).unwrap_or(usize::MAX);
+    let held = inside.state.buffers.take(here.min(bytes_max)).await?;
     let read = command.log.read(bytes_max).await;
     let (marked, completeness) =
         read.map_err(|error| ApiError::internal("the log could not be read", error))?;
-    Ok(Logs {
+    let logs = Logs {
         marked,
         completeness,
-    })
+    };
+    Ok((logs, held))
 }
 
 impl Logs {

@@ -1,5 +1,6 @@
 //! What one organisation can make the server keep: a bound on everything that is remembered.
 
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use holm_server::records::{PreviewTokenRecord, SshAccessRecord};
@@ -113,6 +114,40 @@ fn a_session_remembers_so_much_and_no_more() {
         }
     }
     assert!(said.unwrap().contains("wait in this session"));
+}
+
+#[test]
+fn long_answers_share_a_bounded_memory() {
+    let server = TestServer::with(|config| {
+        // More than fits into the kernel's buffers between two sockets.
+        config.limits.answers_bytes_max = 40 * 1024 * 1024;
+    });
+    let id = server.sandbox();
+    let shell = Shell::new(&server, &id);
+    let print = "head -c 30000000 /dev/zero | tr '\\0' x";
+    let long = shell.start(print);
+    wait_until("it has ended", || shell.exit_code(&long) == Some(0));
+    let logs = format!("{}/command/{long}/logs", shell.path);
+    // A client that asks for much and does not read.
+    let address = server.url.strip_prefix("http://").unwrap();
+    let mut idle = std::net::TcpStream::connect(address).unwrap();
+    let request = format!(
+        "GET {logs} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\r\n",
+        server.key
+    );
+    idle.write_all(request.as_bytes()).unwrap();
+    idle.read_exact(&mut [0; 12]).unwrap();
+    // Others are cut short, and short answers are as they were.
+    let (code, printed) = server.execute(&id, print);
+    assert_eq!(code, 0);
+    assert!(printed.ends_with("[truncated]\n") && printed.len() < 20_000_000);
+    assert_eq!(server.run(&id, "echo short"), "short");
+    // When it has gone, so is what it held.
+    drop(idle);
+    wait_until("there is room again", || {
+        server.execute(&id, print).1.len() == 30_000_000
+    });
+    assert_eq!(shell.stdout(&long).len(), 30_000_000);
 }
 
 #[test]
