@@ -67,6 +67,8 @@ pub struct ServerLimits {
     pub sessions_max: usize,
     /// What one command may print into one answer; the rest is dropped and said to be.
     pub output_bytes_max: usize,
+    /// What commands have printed into answers that are not sent yet, all together.
+    pub answers_bytes_max: usize,
     /// How long a program in a box may take until its answer begins.
     pub preview_patience: Duration,
     /// How often the clocks of sandboxes are looked at.
@@ -93,6 +95,7 @@ impl Default for ServerLimits {
             terminals_max: 64,
             sessions_max: 256,
             output_bytes_max: 64 * 1024 * 1024,
+            answers_bytes_max: 256 * 1024 * 1024,
             preview_patience: Duration::from_secs(10 * 60),
             tick: Duration::from_secs(10),
             minute: Duration::from_secs(60),

@@ -17,6 +17,7 @@ mod accept;
 pub mod api;
 mod app;
 mod auth;
+mod buffers;
 mod builds;
 mod builtin;
 mod clock;

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::accept::{self, Serving, Stop};
 use crate::app::app;
+use crate::buffers::Buffers;
 use crate::builds::Builds;
 use crate::builtin;
 use crate::config::ServerConfig;
@@ -147,6 +148,7 @@ impl Server {
         }));
         let limits = config.limits;
         let state = Arc::new(Shared {
+            buffers: Buffers::new(config.limits.answers_bytes_max),
             config,
             store: self.store,
             sandboxes,

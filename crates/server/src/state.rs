@@ -10,6 +10,7 @@ use holm_thread_log::StreamStore;
 use tokio::sync::watch;
 
 use crate::accept::Stop;
+use crate::buffers::Buffers;
 use crate::builds::Builds;
 use crate::config::ServerConfig;
 use crate::metrics::Metrics;
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) sandboxes: Arc<Sandboxes>,
     pub(crate) builds: Arc<Builds>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) buffers: Buffers,
     /// Where SSH is served.
     pub(crate) ssh: Option<SocketAddr>,
     /// Where streams are kept.
