@@ -3,9 +3,11 @@
 #![expect(
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
     clippy::unwrap_used,
     reason = "clippy takes the helpers of tests for production code"
 )]
 
 mod model;
 mod sqlite;
+mod support;
