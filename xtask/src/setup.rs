@@ -45,6 +45,12 @@ const PACKAGES: &[Package] = &[
     package("openssh-client", "ssh", Purpose::Tests),
     // Threads of several servers: tests start servers of their own.
     package("postgresql", "postgres", Purpose::Tests),
+    // Boxes on the host's system have the host's.
+    package(
+        "openssh-sftp-server",
+        "/usr/lib/openssh/sftp-server",
+        Purpose::Tests,
+    ),
     // The root file system of many machines is not fit for measuring (see `bench`).
     package("xfsprogs", "mkfs.xfs", Purpose::Benchmarks),
     package("crun", "crun", Purpose::Benchmarks),

@@ -8,4 +8,6 @@
 )]
 
 mod contract;
+mod model;
 mod postgres;
+mod sqlite;
