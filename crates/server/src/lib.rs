@@ -40,7 +40,7 @@ mod streams;
 mod tls;
 pub mod toolbox;
 
-pub use config::{LONG_POLL_TIMEOUT, ServerConfig, ServerLimits, TlsFiles};
+pub use config::{LONG_POLL_TIMEOUT, LocalCalls, ServerConfig, ServerLimits, TlsFiles};
 pub use error::{ApiError, ServeError};
 pub use holm_images::BuildNetwork;
 pub use serve::{Server, ServerHandle};

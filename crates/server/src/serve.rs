@@ -27,6 +27,7 @@ use crate::ssh;
 use crate::state::Shared;
 use crate::streams::access::NoThreads;
 use crate::streams::body::Bodies;
+use crate::streams::subscriptions::Keeper;
 use crate::tls;
 
 /// A server that is set up and does not listen yet.
@@ -127,6 +128,12 @@ impl Server {
         let lock = self._lock;
         let (stop, stopped) = watch::channel(Stop::NotYet);
         let limits = config.limits;
+        let subscriptions = Arc::new(Keeper::new(
+            Arc::clone(&self.streams),
+            Arc::clone(&sandboxes.making),
+            config.local_calls,
+        ));
+        aside.push(tokio::spawn(Arc::clone(&subscriptions).run()));
         let state = Arc::new(Shared {
             config,
             store: self.store,
@@ -137,6 +144,7 @@ impl Server {
             streams: self.streams,
             gate: Arc::new(NoThreads),
             bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
+            subscriptions,
             stopping: stopped.clone(),
         });
         if let Some(door) = door {

@@ -90,7 +90,7 @@ pub(crate) struct Making {
     pub(crate) store: Arc<Store>,
     pub(crate) pins: Arc<Pins>,
     pub(super) trash: Trash,
-    outside: Outside,
+    pub(crate) outside: Outside,
     bases: Mutex<HashMap<(IdRange, Foundation), Base>>,
 }
 
