@@ -28,7 +28,16 @@ pub struct ServerConfig {
     pub build_network: BuildNetwork,
     /// How long a reader of a stream waits for something new.
     pub long_poll_timeout: Duration,
+    /// Whether subscriptions may call programs on this machine.
+    pub local_calls: LocalCalls,
     pub limits: ServerLimits,
+}
+
+/// Whether users may have this server call programs on its own machine, which trust whoever is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocalCalls {
+    Refused,
+    Allowed,
 }
 
 /// Certificate and key, in PEM.
@@ -116,6 +125,7 @@ impl ServerConfig {
             toolchain_home: None,
             build_network: BuildNetwork::None,
             long_poll_timeout: LONG_POLL_TIMEOUT,
+            local_calls: LocalCalls::Refused,
             limits: ServerLimits::default(),
         }
     }

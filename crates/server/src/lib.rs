@@ -43,7 +43,7 @@ mod tls;
 mod tokens;
 pub mod toolbox;
 
-pub use config::{LONG_POLL_TIMEOUT, ServerConfig, ServerLimits, TlsFiles};
+pub use config::{LONG_POLL_TIMEOUT, LocalCalls, ServerConfig, ServerLimits, TlsFiles};
 pub use error::{ApiError, ServeError};
 pub use holm_images::BuildNetwork;
 pub use serve::{Server, ServerHandle};

@@ -30,6 +30,7 @@ use crate::state::Shared;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
 use crate::threads::Threads;
+use crate::streams::subscriptions::Keeper;
 use crate::tls;
 
 /// A server that is set up and does not listen yet.
@@ -147,6 +148,12 @@ impl Server {
             async move { threads.collect().await }
         }));
         let limits = config.limits;
+        let subscriptions = Arc::new(Keeper::new(
+            Arc::clone(&self.streams),
+            Arc::clone(&sandboxes.making),
+            config.local_calls,
+        ));
+        aside.push(tokio::spawn(Arc::clone(&subscriptions).run()));
         let state = Arc::new(Shared {
             buffers: Buffers::new(config.limits.answers_bytes_max),
             config,
@@ -159,6 +166,7 @@ impl Server {
             threads,
             gate,
             bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
+            subscriptions,
             stopping: stopped.clone(),
         });
         if let Some(door) = door {

@@ -18,6 +18,7 @@ use crate::sandboxes::Sandboxes;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
 use crate::threads::Threads;
+use crate::streams::subscriptions::Keeper;
 
 /// The server, as handlers see it. Cheap to clone.
 pub(crate) type AppState = Arc<Shared>;
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) gate: Arc<dyn Gate>,
     /// The memory for what is added to them.
     pub(crate) bodies: Bodies,
+    /// Those who are woken when streams have grown.
+    pub(crate) subscriptions: Arc<Keeper>,
     /// How far the end of the server is: those who wait for streams need not wait any longer.
     pub(crate) stopping: watch::Receiver<Stop>,
 }
