@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use holm_sandbox_linux::Engine;
-use holm_store::Store;
+use holm_store::{SqliteOptions, SqliteStreams, Store};
+use holm_thread_log::StreamStore;
 use holm_thread_log::threads::ThreadRules;
-use holm_thread_log::{MemoryStore, StreamStore};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -77,11 +77,12 @@ impl Server {
         }
         let store = Arc::new(Store::open(&config.database())?);
         builtin::add_snapshots(&store)?;
+        let streams = SqliteStreams::open(&config.database(), stream_options())?;
         Ok(Self {
             config,
             store,
             engine,
-            streams: Arc::new(MemoryStore::new(Arc::new(ThreadRules))),
+            streams: Arc::new(streams),
             _lock: lock,
         })
     }
@@ -211,6 +212,18 @@ impl ServerHandle {
         drop(self.serving.await);
         self.builds.close().await;
         self.stop.send_replace(Stop::Cut);
+    }
+}
+
+fn stream_options() -> SqliteOptions {
+    SqliteOptions {
+        rules: Arc::new(ThreadRules),
+        fail_stop: Arc::new(|error| {
+            let cause = crate::error::chain(error);
+            tracing::error!(cause, "nobody can say what is on the disk: the server ends");
+            std::process::abort();
+        }),
+        ..SqliteOptions::default()
     }
 }
 
