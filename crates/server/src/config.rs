@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use holm_images::BuildNetwork;
 
+/// Shorter than the patience of most proxies.
+pub const LONG_POLL_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Everything that the command line decides.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -23,6 +26,8 @@ pub struct ServerConfig {
     pub toolchain_home: Option<PathBuf>,
     /// What the steps of image builds can reach.
     pub build_network: BuildNetwork,
+    /// How long a reader of a stream waits for something new.
+    pub long_poll_timeout: Duration,
     pub limits: ServerLimits,
 }
 
@@ -46,8 +51,14 @@ pub struct ServerLimits {
     pub header_patience: Duration,
     /// A JSON body.
     pub json_bytes_max: usize,
+    /// What one request may add to a stream.
+    pub entry_bytes_max: usize,
     /// One uploaded file.
     pub upload_bytes_max: u64,
+    /// One blob of a thread.
+    pub blob_bytes_max: u64,
+    /// All blobs of one thread.
+    pub thread_blobs_bytes_max: u64,
     /// How long a client may send or take nothing in the middle of a file.
     pub silence_max: Duration,
     /// Terminals of one sandbox.
@@ -74,7 +85,10 @@ impl Default for ServerLimits {
             header_bytes_max: 64 * 1024,
             header_patience: Duration::from_secs(30),
             json_bytes_max: 16 * 1024 * 1024,
+            entry_bytes_max: 16 * 1024 * 1024,
             upload_bytes_max: 64 * 1024 * 1024 * 1024,
+            blob_bytes_max: 256 * 1024 * 1024,
+            thread_blobs_bytes_max: 4 * 1024 * 1024 * 1024,
             silence_max: Duration::from_secs(60),
             terminals_max: 64,
             sessions_max: 256,
@@ -98,6 +112,7 @@ impl ServerConfig {
             preview_domain: None,
             toolchain_home: None,
             build_network: BuildNetwork::None,
+            long_poll_timeout: LONG_POLL_TIMEOUT,
             limits: ServerLimits::default(),
         }
     }
@@ -120,6 +135,11 @@ impl ServerConfig {
 
     pub fn volumes(&self) -> PathBuf {
         self.data.join("volumes")
+    }
+
+    /// What is too big for entries of threads.
+    pub fn thread_blobs(&self) -> PathBuf {
+        self.data.join("thread-blobs")
     }
 
     /// Logs of builds.
@@ -147,9 +167,10 @@ impl ServerConfig {
     }
 
     /// All folders that a server keeps.
-    pub(crate) fn folders(&self) -> [PathBuf; 7] {
+    pub(crate) fn folders(&self) -> [PathBuf; 8] {
         [
             self.builds(),
+            self.thread_blobs(),
             self.layers(),
             self.boxes(),
             self.bases(),

@@ -36,10 +36,13 @@ mod serve;
 mod snapshots;
 mod ssh;
 mod state;
+mod streams;
+pub mod threads;
 mod tls;
+mod tokens;
 pub mod toolbox;
 
-pub use config::{ServerConfig, ServerLimits, TlsFiles};
+pub use config::{LONG_POLL_TIMEOUT, ServerConfig, ServerLimits, TlsFiles};
 pub use error::{ApiError, ServeError};
 pub use holm_images::BuildNetwork;
 pub use serve::{Server, ServerHandle};

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use holm_sandbox_linux::Engine;
 use holm_store::Store;
+use holm_thread_log::threads::ThreadRules;
+use holm_thread_log::{MemoryStore, StreamStore};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -24,6 +26,9 @@ use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
 use crate::ssh;
 use crate::state::Shared;
+use crate::streams::access::Gate;
+use crate::streams::body::Bodies;
+use crate::threads::Threads;
 use crate::tls;
 
 /// A server that is set up and does not listen yet.
@@ -32,6 +37,7 @@ pub struct Server {
     config: ServerConfig,
     store: Arc<Store>,
     engine: Engine,
+    streams: Arc<dyn StreamStore>,
     /// Held as long as the data is in use.
     _lock: File,
 }
@@ -73,6 +79,7 @@ impl Server {
             config,
             store,
             engine,
+            streams: Arc::new(MemoryStore::new(Arc::new(ThreadRules))),
             _lock: lock,
         })
     }
@@ -120,6 +127,25 @@ impl Server {
             tokio::spawn(Arc::clone(&metrics).count(sandboxes.changes())),
         ];
         let lock = self._lock;
+        let (stop, stopped) = watch::channel(Stop::NotYet);
+        let threads = Arc::new(Threads::new(
+            Arc::clone(&self.streams),
+            config.thread_blobs(),
+        ));
+        let blobs = config.thread_blobs();
+        threads
+            .clear_uploads()
+            .map_err(|source| ServeError::Folder {
+                doing: "clear",
+                path: blobs,
+                source,
+            })?;
+        let gate: Arc<dyn Gate> = threads.clone();
+        aside.push(tokio::spawn({
+            let threads = Arc::clone(&threads);
+            async move { threads.collect().await }
+        }));
+        let limits = config.limits;
         let state = Arc::new(Shared {
             config,
             store: self.store,
@@ -127,6 +153,11 @@ impl Server {
             builds: Arc::clone(&builds),
             metrics: Arc::clone(&metrics),
             ssh: door.as_ref().map(|door| door.address),
+            streams: self.streams,
+            threads,
+            gate,
+            bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
+            stopping: stopped.clone(),
         });
         if let Some(door) = door {
             aside.push(tokio::spawn(ssh::run(door, state.clone())));
@@ -145,7 +176,6 @@ impl Server {
             tls,
             metrics,
         };
-        let (stop, stopped) = watch::channel(Stop::NotYet);
         let serving = tokio::spawn(async move {
             let _lock = lock;
             accept::run(listener, serving, stopped).await;

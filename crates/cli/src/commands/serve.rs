@@ -53,6 +53,7 @@ fn config(context: &Context, args: ServeArgs) -> Result<ServerConfig, CliError> 
         BuildReach::None => BuildNetwork::None,
         BuildReach::Host => BuildNetwork::Host,
     };
+    config.long_poll_timeout = args.long_poll_timeout;
     config.limits.sandboxes_max = args.sandboxes_max;
     Ok(config)
 }
