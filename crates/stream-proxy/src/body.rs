@@ -65,9 +65,9 @@ impl Body for Flowing {
             return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)));
         }
         let silence_max = self.silence_max;
-        let deadline = self
-            .deadline
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + silence_max)));
+        let deadline = self.deadline.get_or_insert_with(|| {
+            Box::pin(tokio::time::sleep_until(Instant::now() + silence_max))
+        });
         match deadline.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Some(Err(BodyError::Silence(silence_max)))),
             Poll::Pending => Poll::Pending,

@@ -114,7 +114,10 @@ impl Proxy {
         drop(self.listener);
         stopping.cancel();
         connections.close();
-        if timeout(self.limits.drain, connections.wait()).await.is_err() {
+        if timeout(self.limits.drain, connections.wait())
+            .await
+            .is_err()
+        {
             tracing::debug!(connections = connections.len(), "connections are cut off");
         }
     }

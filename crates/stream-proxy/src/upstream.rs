@@ -164,7 +164,9 @@ fn client_config() -> Result<ClientConfig, ProxyError> {
     // Entries that cannot be read are left out, as every other program here leaves them out.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        return Err(ProxyError::Tls("this machine has no root certificates".to_owned()));
+        return Err(ProxyError::Tls(
+            "this machine has no root certificates".to_owned(),
+        ));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -184,7 +186,12 @@ mod tests {
     fn addresses_are_read_strictly() {
         for (text, host, port, authority) in [
             ("http://127.0.0.1:3986", "127.0.0.1", 3986, "127.0.0.1:3986"),
-            ("https://holm.example.org/", "holm.example.org", 443, "holm.example.org"),
+            (
+                "https://holm.example.org/",
+                "holm.example.org",
+                443,
+                "holm.example.org",
+            ),
             ("http://[::1]:80", "::1", 80, "[::1]:80"),
         ] {
             let upstream: Upstream = text.parse().unwrap();

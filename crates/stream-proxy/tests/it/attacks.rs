@@ -34,7 +34,9 @@ async fn other_places_are_not_reached() {
     setting.assert_untouched().await;
     // An absolute address is read as its path, and goes to the server and nowhere else.
     let mut client = setting.client().await;
-    client.send("GET http://evil.example/v1/stream/a HTTP/1.1\r\nHost: evil.example\r\n\r\n").await;
+    client
+        .send("GET http://evil.example/v1/stream/a HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+        .await;
     let mut server = setting.accept().await;
     let head = server.head().await;
     assert!(head.starts_with("GET /v1/stream/a HTTP/1.1\r\n"), "{head}");
@@ -60,7 +62,11 @@ async fn other_methods_and_protocols_are_not_forwarded() {
     let mut server = setting.accept().await;
     let head = server.head().await.to_ascii_lowercase();
     assert!(!head.contains("upgrade"), "{head}");
-    server.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n").await;
+    server
+        .send(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+        )
+        .await;
     assert_eq!(status(&client.head().await), 502);
 }
 
@@ -88,16 +94,21 @@ async fn nothing_is_smuggled() {
     ] {
         let mut client = setting.client().await;
         client
-            .send(&format!("POST /v1/stream/a HTTP/1.1\r\nHost: p\r\n{framing}\r\n\r\n0\r\n\r\n{HIDDEN}"))
+            .send(&format!(
+                "POST /v1/stream/a HTTP/1.1\r\nHost: p\r\n{framing}\r\n\r\n0\r\n\r\n{HIDDEN}"
+            ))
             .await;
         // If something arrives, it is answered, so that what would follow can follow.
         let arriving = async {
             let mut server = setting.accept().await;
             let head = server.head().await;
             let lower = head.to_ascii_lowercase();
-            let framings = lower.matches("content-length:").count() + lower.matches("transfer-encoding:").count();
+            let framings = lower.matches("content-length:").count()
+                + lower.matches("transfer-encoding:").count();
             assert!(framings <= 1, "{framing:?} became {head}");
-            server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await;
+            server
+                .send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                .await;
             (head, server.rest().await)
         };
         let seen = tokio::select! {
@@ -105,10 +116,18 @@ async fn nothing_is_smuggled() {
             _ = client.head() => None,
         };
         if let Some((head, rest)) = seen {
-            assert!(head.starts_with("POST /v1/stream/a HTTP/1.1\r\n"), "{framing:?} became {head}");
+            assert!(
+                head.starts_with("POST /v1/stream/a HTTP/1.1\r\n"),
+                "{framing:?} became {head}"
+            );
             // As a body it may arrive: then its length was told. As a request it may not.
-            let is_body = head.to_ascii_lowercase().contains(&format!("content-length: {}", length + 5));
-            assert!(is_body || !rest.contains("/api/sandbox"), "{framing:?} became {head}{rest}");
+            let is_body = head
+                .to_ascii_lowercase()
+                .contains(&format!("content-length: {}", length + 5));
+            assert!(
+                is_body || !rest.contains("/api/sandbox"),
+                "{framing:?} became {head}{rest}"
+            );
         }
     }
 }
@@ -122,7 +141,9 @@ async fn a_second_request_in_a_row_is_judged_by_itself() {
         .await;
     let mut server = setting.accept().await;
     server.head().await;
-    server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    server
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        .await;
     assert_eq!(status(&client.head().await), 200);
     assert_eq!(status(&client.head().await), 404);
     setting.assert_untouched().await;
@@ -132,7 +153,9 @@ async fn a_second_request_in_a_row_is_judged_by_itself() {
 async fn an_answer_with_two_lengths_confuses_nobody() {
     let setting = Setting::new().await;
     let mut client = setting.client().await;
-    client.send("GET /v1/stream/a HTTP/1.1\r\nHost: p\r\n\r\n").await;
+    client
+        .send("GET /v1/stream/a HTTP/1.1\r\nHost: p\r\n\r\n")
+        .await;
     let mut server = setting.accept().await;
     server.head().await;
     server

@@ -13,8 +13,16 @@ async fn a_request_arrives_as_it_was_sent_and_so_does_its_answer() {
     let mut server = setting.accept().await;
     let head = server.head().await.to_ascii_lowercase();
     let host = setting.server.local_addr().unwrap().to_string();
-    assert!(head.starts_with("post /api/stream/holm-thread-1?offset=0&x=%20y http/1.1\r\n"), "{head}");
-    for expected in ["authorization: bearer ey.j.x\r\n", "producer-epoch: 1\r\n", &format!("host: {host}\r\n"), "content-length: 7\r\n"] {
+    assert!(
+        head.starts_with("post /api/stream/holm-thread-1?offset=0&x=%20y http/1.1\r\n"),
+        "{head}"
+    );
+    for expected in [
+        "authorization: bearer ey.j.x\r\n",
+        "producer-epoch: 1\r\n",
+        &format!("host: {host}\r\n"),
+        "content-length: 7\r\n",
+    ] {
         assert!(head.contains(expected), "{expected} in {head}");
     }
     assert!(!head.contains("x-forwarded-for"), "{head}");
@@ -33,7 +41,9 @@ async fn a_request_arrives_as_it_was_sent_and_so_does_its_answer() {
 async fn events_arrive_one_by_one() {
     let setting = Setting::new().await;
     let mut client = setting.client().await;
-    client.send("GET /v1/stream/a?offset=-1&live=sse HTTP/1.1\r\nHost: p\r\n\r\n").await;
+    client
+        .send("GET /v1/stream/a?offset=-1&live=sse HTTP/1.1\r\nHost: p\r\n\r\n")
+        .await;
     let mut server = setting.accept().await;
     server.head().await;
     server
@@ -44,7 +54,9 @@ async fn events_arrive_one_by_one() {
     // The next event is sent when the one before has arrived: none of them is kept back.
     for number in 0..200 {
         let event = format!("data: {number}\n\n");
-        server.send(&format!("{:x}\r\n{event}\r\n", event.len())).await;
+        server
+            .send(&format!("{:x}\r\n{event}\r\n", event.len()))
+            .await;
         assert!(client.until("\n\n").await.ends_with(&event));
     }
     // When the client goes, so does the connection to the server.
@@ -96,7 +108,9 @@ async fn a_connection_is_used_again_and_a_closed_one_is_replaced() {
 async fn a_server_that_is_down_is_told_and_found_again() {
     let mut setting = Setting::new().await;
     let address = setting.server.local_addr().unwrap();
-    let elsewhere = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let elsewhere = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
     drop(std::mem::replace(&mut setting.server, elsewhere));
     let mut client = setting.client().await;
     let request = "GET /v1/stream/a HTTP/1.1\r\nHost: p\r\n\r\n";
@@ -104,14 +118,19 @@ async fn a_server_that_is_down_is_told_and_found_again() {
     let head = client.head().await;
     assert_eq!(status(&head), 502);
     let text = client.until("}}").await;
-    assert!(text.contains("server_unreachable") && text.contains("see whether it runs"), "{text}");
+    assert!(
+        text.contains("server_unreachable") && text.contains("see whether it runs"),
+        "{text}"
+    );
     // A box need not know where the server is.
     assert!(!text.contains(&address.to_string()), "{text}");
     setting.server = tokio::net::TcpListener::bind(address).await.unwrap();
     client.send(request).await;
     let mut server = setting.accept().await;
     server.head().await;
-    server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    server
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        .await;
     assert_eq!(status(&client.head().await), 200);
 }
 
@@ -119,14 +138,18 @@ async fn a_server_that_is_down_is_told_and_found_again() {
 async fn stopping_lets_requests_end() {
     let mut setting = Setting::new().await;
     let mut client = setting.client().await;
-    client.send("GET /v1/stream/a HTTP/1.1\r\nHost: p\r\n\r\n").await;
+    client
+        .send("GET /v1/stream/a HTTP/1.1\r\nHost: p\r\n\r\n")
+        .await;
     let mut server = setting.accept().await;
     server.head().await;
     let stopping = async {
         setting.stop().await;
     };
     let answering = async {
-        server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+        server
+            .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            .await;
         client.until("ok").await;
     };
     tokio::join!(stopping, answering);

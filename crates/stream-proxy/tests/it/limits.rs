@@ -31,7 +31,9 @@ async fn headers_that_do_not_end_are_not_waited_for() {
 async fn a_body_that_does_not_end_is_not_waited_for() {
     let setting = Setting::with(impatient()).await;
     let mut client = setting.client().await;
-    client.send("POST /v1/stream/a HTTP/1.1\r\nHost: p\r\nContent-Length: 10\r\n\r\nabc").await;
+    client
+        .send("POST /v1/stream/a HTTP/1.1\r\nHost: p\r\nContent-Length: 10\r\n\r\nabc")
+        .await;
     let mut server = setting.accept().await;
     server.until("abc").await;
     assert_eq!(status(&client.head().await), 408);
@@ -43,7 +45,9 @@ async fn a_body_that_does_not_end_is_not_waited_for() {
 async fn a_server_that_does_not_answer_is_not_waited_for() {
     let setting = Setting::with(impatient()).await;
     let mut client = setting.client().await;
-    client.send("GET /v1/stream/a HTTP/1.1\r\nHost: p\r\n\r\n").await;
+    client
+        .send("GET /v1/stream/a HTTP/1.1\r\nHost: p\r\n\r\n")
+        .await;
     let mut server = setting.accept().await;
     server.head().await;
     assert_eq!(status(&client.head().await), 504);
@@ -53,10 +57,14 @@ async fn a_server_that_does_not_answer_is_not_waited_for() {
 async fn an_answer_that_stops_is_broken_off() {
     let setting = Setting::with(impatient()).await;
     let mut client = setting.client().await;
-    client.send("GET /v1/stream/a HTTP/1.1\r\nHost: p\r\n\r\n").await;
+    client
+        .send("GET /v1/stream/a HTTP/1.1\r\nHost: p\r\n\r\n")
+        .await;
     let mut server = setting.accept().await;
     server.head().await;
-    server.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc").await;
+    server
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
+        .await;
     client.head().await;
     // Not taken for the whole answer: its length is known.
     assert_eq!(client.rest().await, "abc");
@@ -95,7 +103,11 @@ async fn a_huge_body_costs_no_memory() {
     const BYTES: usize = 256 << 20;
     let setting = Setting::new().await;
     let mut client = setting.client().await;
-    client.send(&format!("POST /v1/stream/a HTTP/1.1\r\nHost: p\r\nContent-Length: {BYTES}\r\n\r\n")).await;
+    client
+        .send(&format!(
+            "POST /v1/stream/a HTTP/1.1\r\nHost: p\r\nContent-Length: {BYTES}\r\n\r\n"
+        ))
+        .await;
     let mut server = setting.accept().await;
     server.head().await;
     let before = resident_bytes();
@@ -109,7 +121,10 @@ async fn a_huge_body_costs_no_memory() {
     let mut buffer = vec![0; 1 << 20];
     let (mut received, mut most) = (0, 0);
     while received < BYTES {
-        let count = timeout(PATIENCE, server.stream.read(&mut buffer)).await.unwrap().unwrap();
+        let count = timeout(PATIENCE, server.stream.read(&mut buffer))
+            .await
+            .unwrap()
+            .unwrap();
         assert!(count > 0, "it ended after {received} bytes");
         received += count;
         most = most.max(resident_bytes().saturating_sub(before));
@@ -127,10 +142,14 @@ async fn a_reader_that_takes_nothing_holds_up_the_server_and_is_given_up() {
     };
     let setting = Setting::with(limits).await;
     let mut client = setting.client().await;
-    client.send("GET /v1/stream/a HTTP/1.1\r\nHost: p\r\n\r\n").await;
+    client
+        .send("GET /v1/stream/a HTTP/1.1\r\nHost: p\r\n\r\n")
+        .await;
     let mut server = setting.accept().await;
     server.head().await;
-    server.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n").await;
+    server
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+        .await;
     let before = resident_bytes();
     let piece = vec![b'x'; 1 << 20];
     let mut written = 0;
@@ -142,6 +161,9 @@ async fn a_reader_that_takes_nothing_holds_up_the_server_and_is_given_up() {
     };
     timeout(PATIENCE, flooding).await.unwrap();
     let more = resident_bytes().saturating_sub(before);
-    assert!(written < 64 << 20, "{written} bytes were taken from the server");
+    assert!(
+        written < 64 << 20,
+        "{written} bytes were taken from the server"
+    );
     assert!(more < 32 << 20, "{more} bytes more");
 }

@@ -88,7 +88,10 @@ impl Peer {
     /// Everything up to and with these bytes.
     pub(crate) async fn until(&mut self, end: &str) -> String {
         loop {
-            let found = self.received.windows(end.len()).position(|window| window == end.as_bytes());
+            let found = self
+                .received
+                .windows(end.len())
+                .position(|window| window == end.as_bytes());
             if let Some(at) = found {
                 let rest = self.received.split_off(at + end.len());
                 let taken = std::mem::replace(&mut self.received, rest);
@@ -111,7 +114,10 @@ impl Peer {
     pub(crate) async fn rest(&mut self) -> String {
         let mut rest = std::mem::take(&mut self.received);
         let mut buffer = [0; 4096];
-        while let Ok(count) = timeout(PATIENCE, self.stream.read(&mut buffer)).await.unwrap() {
+        while let Ok(count) = timeout(PATIENCE, self.stream.read(&mut buffer))
+            .await
+            .unwrap()
+        {
             if count == 0 {
                 break;
             }
