@@ -24,6 +24,7 @@ mod client;
 mod credentials;
 mod cursor_file;
 mod error;
+mod export;
 mod producer;
 mod reader;
 mod retry;
@@ -32,12 +33,14 @@ mod spool;
 mod streams;
 mod threads;
 mod tls;
+mod verify;
 
 pub use answer::Tail;
 pub use client::Client;
 pub use credentials::{BoxError, Credentials, FixedToken, Renewal};
 pub use cursor_file::CursorFile;
 pub use error::{ApiError, ClientError, Prospect};
+pub use export::{ExportEnd, ExportError, ExportHeader, ExportReader, ExportWriter};
 pub use producer::{IfForgotten, Producer, ProducerError, ProducerOptions, Progress, Stopped};
 pub use reader::{Entry, Event, Live, Position, Reader, ReaderOptions};
 pub use retry::BackOff;
@@ -47,5 +50,7 @@ pub use streams::{Made, Page};
 pub use threads::{
     NewThread, Thread, ThreadFilter, ThreadList, ThreadParent, ThreadRun, ThreadStream, stream_name,
 };
+
+pub use verify::{Finding, ThreadCheck};
 
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;

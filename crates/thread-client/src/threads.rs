@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use holm_thread_log::StreamName;
+use holm_thread_log::threads::{STREAM_PREFIX, ThreadId, ThreadIdError};
+use holm_thread_log::{NameError, StreamName};
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,18 +19,16 @@ use crate::{ClientError, Result};
 
 /// The stream of a thread.
 pub fn stream_name(thread: &str) -> Result<StreamName> {
-    let is_id = !thread.is_empty()
-        && thread
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    let name = format!("holm-thread-{thread}").parse();
-    match name {
-        Ok(name) if is_id => Ok(name),
-        Ok(_) | Err(_) => Err(ClientError::Invalid {
-            what: "id of a thread",
-            problem: "it is made of letters, digits, `-` and `_`".to_owned(),
-        }),
-    }
+    let invalid = |problem: String| ClientError::Invalid {
+        what: "id of a thread",
+        problem,
+    };
+    let id: ThreadId = thread
+        .parse()
+        .map_err(|error: ThreadIdError| invalid(error.to_string()))?;
+    format!("{STREAM_PREFIX}{id}")
+        .parse()
+        .map_err(|error: NameError| invalid(error.to_string()))
 }
 
 /// A thread as the server tells of it. What is not known here is kept as it is.
