@@ -16,6 +16,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sandbox-linux",
             "server",
             "store",
+            "stream-proxy",
+            "thread-client",
             "thread-log",
         ],
     ),
@@ -42,6 +44,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("testserver", &["sandbox-linux", "server"]),
     ("sandbox", &[]),
     ("sandbox-linux", &[]),
+    ("stream-proxy", &[]),
+    ("thread-client", &["sandbox", "thread-log"]),
     ("thread-log", &[]),
     ("xtask", &[]),
 ];
