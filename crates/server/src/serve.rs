@@ -29,8 +29,8 @@ use crate::ssh;
 use crate::state::Shared;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
-use crate::threads::Threads;
 use crate::streams::subscriptions::Keeper;
+use crate::threads::Threads;
 use crate::tls;
 
 /// A server that is set up and does not listen yet.

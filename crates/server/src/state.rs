@@ -17,8 +17,8 @@ use crate::metrics::Metrics;
 use crate::sandboxes::Sandboxes;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
-use crate::threads::Threads;
 use crate::streams::subscriptions::Keeper;
+use crate::threads::Threads;
 
 /// The server, as handlers see it. Cheap to clone.
 pub(crate) type AppState = Arc<Shared>;
