@@ -14,40 +14,22 @@ use crate::sys;
 /// The environment variable that carries the marker.
 pub const MARKER_VARIABLE: &str = "HOLM_JOB";
 
-/// Scans until nothing new appears, so that a tree that forks while it is being killed dies too.
-const ROUNDS_MAX: usize = 50;
+/// Scans until nothing new appears, so that a tree that forks while it is being ended dies too.
+const ROUNDS_MAX: usize = 200;
 /// An environment block is read up to here: more than the kernel allows. Shells put the marker anywhere.
 const ENVIRONMENT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
+/// A process that nobody else is mistaken for: a number is given again, but not at the same moment.
+type Member = (i32, u64);
+
 /// Signals the tree of `root`. With SIGKILL, goes on until no member is left.
 pub(crate) fn signal(root: i32, marker: &str, signal: i32) {
-    signal_all(Some(root), marker, signal);
+    signal_until_none_is_new(signal, |_| members(Some(root), marker));
 }
 
 /// Signals what a command left behind that has ended and whose number may be another's by now.
 pub(crate) fn signal_leftovers(marker: &str, signal: i32) {
-    signal_all(None, marker, signal);
-}
-
-fn signal_all(root: Option<i32>, marker: &str, signal: i32) {
-    let mut done = HashSet::new();
-    for _ in 0..ROUNDS_MAX {
-        let members = members(root, marker);
-        let fresh: Vec<i32> = members
-            .into_iter()
-            .filter(|pid| done.insert(*pid))
-            .collect();
-        if fresh.is_empty() {
-            return;
-        }
-        for pid in fresh {
-            // One that has just ended, or that we may not signal, is none of ours any more.
-            drop(sys::kill(pid, signal));
-        }
-        if signal != libc::SIGKILL {
-            return;
-        }
-    }
+    signal_until_none_is_new(signal, |_| members(None, marker));
 }
 
 /// Signals the children of `root` that started at `ticks` or later, each with all that it started.
@@ -56,20 +38,49 @@ fn signal_all(root: Option<i32>, marker: &str, signal: i32) {
 /// its marker tell anything. What is followed besides parent links are groups and sessions that a
 /// member leads. An orphan that is in neither is not found.
 pub(crate) fn signal_started_since(root: i32, ticks: u64, signal: i32) {
-    let mut done = HashSet::new();
+    signal_until_none_is_new(signal, |known| {
+        let known = known.iter().map(|(pid, _)| *pid).collect();
+        members_started_since(&scan(), root, ticks, &known)
+    });
+}
+
+/// Signals every member once. Those that shall die are stopped first, all of them: a stopped process forks no more and
+/// keeps its place, so a fork bomb runs out of room, whereas each one killed alone would make room for another.
+fn signal_until_none_is_new(signal: i32, find: impl Fn(&HashSet<Member>) -> Vec<Member>) {
+    if signal != libc::SIGKILL {
+        send(&find(&HashSet::new()), signal);
+        return;
+    }
+    let mut killed = HashSet::new();
+    let mut stopped = HashSet::new();
     for _ in 0..ROUNDS_MAX {
-        let all = scan();
-        let members = members_started_since(&all, root, ticks, &done);
-        let fresh: Vec<i32> = members
-            .into_iter()
-            .filter(|pid| done.insert(*pid))
+        let members = find(&stopped);
+        let fresh: Vec<Member> = members
+            .iter()
+            .copied()
+            .filter(|member| stopped.insert(*member))
             .collect();
-        for pid in &fresh {
-            drop(sys::kill(*pid, signal));
+        send(&fresh, libc::SIGSTOP);
+        if fresh.is_empty() {
+            let living: Vec<Member> = members
+                .into_iter()
+                .filter(|member| killed.insert(*member))
+                .collect();
+            if living.is_empty() {
+                return;
+            }
+            send(&living, libc::SIGKILL);
         }
-        if fresh.is_empty() || signal != libc::SIGKILL {
-            return;
-        }
+    }
+    // Somebody lets them go on as fast as we stop them: what is known dies all the same.
+    let known: Vec<Member> = stopped.into_iter().collect();
+    send(&known, libc::SIGKILL);
+}
+
+fn send(members: &[Member], signal: i32) {
+    for (pid, _) in members {
+        // One that has just ended, or that we may not signal, is none of ours any more.
+        drop(sys::kill(*pid, signal));
     }
 }
 
@@ -78,7 +89,7 @@ fn members_started_since(
     root: i32,
     ticks: u64,
     known: &HashSet<i32>,
-) -> Vec<i32> {
+) -> Vec<Member> {
     let mut found = known.clone();
     found.extend(
         all.iter()
@@ -99,9 +110,13 @@ fn members_started_since(
             break;
         }
     }
+    living(all, &found)
+}
+
+fn living(all: &[Relations], found: &HashSet<i32>) -> Vec<Member> {
     all.iter()
         .filter(|process| found.contains(&process.pid) && process.alive == Liveness::Running)
-        .map(|process| process.pid)
+        .map(|process| (process.pid, process.started_ticks))
         .collect()
 }
 
@@ -151,7 +166,7 @@ fn scan() -> Vec<Relations> {
         .collect()
 }
 
-fn members(root: Option<i32>, marker: &str) -> Vec<i32> {
+fn members(root: Option<i32>, marker: &str) -> Vec<Member> {
     let all = scan();
     let mut found: HashSet<i32> = root.into_iter().collect();
     found.extend(
@@ -168,10 +183,7 @@ fn members(root: Option<i32>, marker: &str) -> Vec<i32> {
     found.extend(marked);
     // A marked orphan's child may have thrown its own marker away.
     add_descendants(&mut found, &all);
-    all.into_iter()
-        .filter(|process| found.contains(&process.pid) && process.alive == Liveness::Running)
-        .map(|process| process.pid)
-        .collect()
+    living(&all, &found)
 }
 
 fn add_descendants(found: &mut HashSet<i32>, all: &[Relations]) {
@@ -299,7 +311,7 @@ mod tests {
         ];
         let mut found = members_started_since(&all, shell, 100, &HashSet::new());
         found.sort_unstable();
-        assert_eq!(found, [20, 21, 24, 25]);
+        assert_eq!(found, [(20, 100), (21, 100), (24, 130), (25, 60)]);
         assert!(members_started_since(&all, shell, 101, &HashSet::new()).is_empty());
     }
 

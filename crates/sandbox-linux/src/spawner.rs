@@ -28,6 +28,8 @@ use crate::{init, seccomp, sys, wire};
 
 /// User namespaces kept for the next box, each a descriptor; a host may use thousands of id ranges.
 const NAMESPACES_KEPT_MAX: usize = 128;
+/// The kernel's own bound.
+const NICENESS_MIN: i32 = -20;
 
 /// One line of a `uid_map` or `gid_map`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -334,12 +336,18 @@ fn process_of((reply, mut descriptors): (Reply, Vec<OwnedFd>)) -> Result<NewProc
 /// The spawner's whole life.
 fn serve(socket: OwnedFd) -> io::Result<()> {
     detach_from_parent(&socket)?;
+    let command_niceness = put_before_commands()?;
     while let Some((request, mut descriptors)) = wire::receive::<Request>(&socket)? {
         let (reply, sent) = match request {
             Request::NewProcess {
                 flags,
                 user_namespace,
-            } => match new_process(flags, user_namespace.as_ref(), descriptors.pop()) {
+            } => match new_process(
+                flags,
+                user_namespace.as_ref(),
+                descriptors.pop(),
+                command_niceness,
+            ) {
                 Ok((pid, pidfd, control)) => (Reply::Process { pid }, vec![pidfd, control]),
                 Err(failure) => (failure, Vec::new()),
             },
@@ -380,6 +388,15 @@ fn detach_from_parent(socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Has this process, and so every init, run before all commands where the host allows it (as root): an init that waits
+/// its turn among thousands of a fork bomb could not end them. Tells the niceness that commands get.
+fn put_before_commands() -> io::Result<i32> {
+    let given = rustix::process::getpriority_process(None)?;
+    // Without the privilege init takes its turn.
+    let _unchanged = rustix::process::setpriority_process(None, NICENESS_MIN);
+    Ok(given)
+}
+
 fn failed(doing: &str) -> impl FnOnce(io::Error) -> Reply + '_ {
     move |error| Reply::Failed {
         doing: doing.into(),
@@ -391,6 +408,7 @@ fn new_process(
     flags: u64,
     user_namespace: Option<&UserNamespace>,
     cgroup: Option<OwnedFd>,
+    command_niceness: i32,
 ) -> std::result::Result<(i32, OwnedFd, OwnedFd), Reply> {
     let (ours, theirs) = wire::socket_pair().map_err(failed("make a control socket"))?;
     let cgroup = cgroup.as_ref().map(AsFd::as_fd);
@@ -400,7 +418,7 @@ fn new_process(
             // host whose spawner has died would wait for ever. What is closed here is not dropped: init
             // does not return.
             match sys::close_all_except(3, &[theirs.as_raw_fd()]) {
-                Ok(()) => init::run(theirs),
+                Ok(()) => init::run(theirs, command_niceness),
                 Err(_) => sys::exit_now(1),
             }
         }

@@ -16,6 +16,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
             "sandbox-linux",
             "server",
             "store",
+            "thread-log",
         ],
     ),
     (
@@ -27,6 +28,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
             "sandbox",
             "sandbox-linux",
             "store",
+            "thread-log",
         ],
     ),
     ("sandbox-backends", &["sandbox", "sandbox-linux"]),
@@ -34,11 +36,12 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("daytona-client", &["daytona-wire", "sandbox"]),
     ("daytona-wire", &[]),
     ("egress", &[]),
-    ("store", &[]),
-    ("fuzz", &["daytona-wire"]),
+    ("store", &["thread-log"]),
+    ("fuzz", &["daytona-wire", "thread-log"]),
     ("testkit", &["sandbox"]),
     ("sandbox", &[]),
     ("sandbox-linux", &[]),
+    ("thread-log", &[]),
     ("xtask", &[]),
 ];
 

@@ -24,6 +24,15 @@ pub(crate) enum Streams {
     Terminal(CString),
 }
 
+/// What commands get that init itself has otherwise.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommandLimits {
+    /// Init's own number of open files is as high as it may be.
+    pub(crate) files: Option<Rlimit>,
+    /// Init's own is lower where the host allows it.
+    pub(crate) niceness: i32,
+}
+
 #[derive(Debug)]
 pub(crate) struct LaunchError {
     pub(crate) stage: LaunchStage,
@@ -46,12 +55,12 @@ impl LaunchError {
 pub(crate) fn launch(
     order: &Launch,
     streams: &Streams,
-    files: Option<Rlimit>,
+    limits: &CommandLimits,
 ) -> Result<i32, LaunchError> {
     let program = Program::new(order).map_err(LaunchError::at(LaunchStage::Execute))?;
     let mut failure = None;
     let pid = sys::spawn_sharing_memory(|| {
-        failure = Some(become_command(order, streams, &program, files));
+        failure = Some(become_command(order, streams, &program, limits));
     })
     .map_err(LaunchError::at(LaunchStage::Fork))?;
     match failure {
@@ -112,9 +121,9 @@ fn become_command(
     order: &Launch,
     streams: &Streams,
     program: &Program,
-    files: Option<Rlimit>,
+    limits: &CommandLimits,
 ) -> LaunchError {
-    match prepare(order, streams, program, files) {
+    match prepare(order, streams, program, limits) {
         Err(error) => error,
         Ok(()) => {
             let mut denied = false;
@@ -139,12 +148,14 @@ fn prepare(
     order: &Launch,
     streams: &Streams,
     program: &Program,
-    files: Option<Rlimit>,
+    limits: &CommandLimits,
 ) -> Result<(), LaunchError> {
     let at = |stage| move |error: rustix::io::Errno| LaunchError::at(stage)(error.into());
     // Init blocks signals and handles none.
     sys::unblock_signals();
     rustix::process::setsid().map_err(at(LaunchStage::Session))?;
+    rustix::process::setpriority_process(None, limits.niceness)
+        .map_err(at(LaunchStage::Identity))?;
     // Before the terminal is opened, which belongs to the user.
     if let Some((uid, gid)) = order.user {
         let (uid, gid) = (
@@ -176,7 +187,7 @@ fn prepare(
         maximum: Some(0),
     };
     rustix::process::setrlimit(Resource::Core, none).map_err(at(LaunchStage::Identity))?;
-    if let Some(files) = files {
+    if let Some(files) = limits.files {
         rustix::process::setrlimit(Resource::Nofile, files).map_err(at(LaunchStage::Identity))?;
     }
     // Root inside an image has its own; on any other base the bounding set is empty, and an execve brings none.

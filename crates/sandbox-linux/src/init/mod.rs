@@ -15,6 +15,7 @@
 //! its control connections and nothing else; commands cannot reach its descriptors or its memory.
 
 mod launch;
+mod oom_score;
 mod questions;
 mod store;
 
@@ -32,7 +33,8 @@ use crate::protocol::{
 };
 use crate::spec::BOX_USER;
 use crate::{sys, wire};
-use launch::{LaunchError, Streams, launch};
+use launch::{CommandLimits, LaunchError, Streams, launch};
+use oom_score::OomScore;
 use store::Store;
 
 pub(crate) use launch::display_name;
@@ -76,12 +78,12 @@ struct Init {
     signals: OwnedFd,
     jobs: Vec<Job>,
     store: Store,
-    /// The limit that commands get; init's own is as high as it may be.
-    command_files: Option<Rlimit>,
+    command_limits: CommandLimits,
+    oom_score: Option<OomScore>,
 }
 
-/// Runs as PID 1 of the new namespaces until the box ends.
-pub(crate) fn run(control: OwnedFd) -> ! {
+/// Runs as PID 1 of the new namespaces until the box ends. `niceness` is what its commands get.
+pub(crate) fn run(control: OwnedFd, niceness: i32) -> ! {
     sys::reset_signals();
     let Ok(signals) = sys::signal_descriptor(&[
         libc::SIGCHLD,
@@ -96,7 +98,7 @@ pub(crate) fn run(control: OwnedFd) -> ! {
     };
     // The only effect of a failure is a less telling process list.
     let _unnamed = rustix::thread::set_name(c"holm-init");
-    let (command_files, descriptors_max) = raise_descriptor_limit();
+    let (files, descriptors_max) = raise_descriptor_limit();
     let mut init = Init {
         kernel: RealKernel::default(),
         broken: false,
@@ -106,7 +108,8 @@ pub(crate) fn run(control: OwnedFd) -> ! {
         signals,
         jobs: Vec::new(),
         store: Store::new(descriptors_max),
-        command_files,
+        command_limits: CommandLimits { files, niceness },
+        oom_score: OomScore::open(),
     };
     while init.turn() == Flow::GoOn {}
     sys::exit_now(0)
@@ -307,7 +310,11 @@ impl Init {
                 }),
             },
         };
-        let event = match streams.and_then(|streams| launch(order, &streams, self.command_files)) {
+        if let Some(score) = &self.oom_score {
+            score.become_commands();
+        }
+        let event = match streams.and_then(|streams| launch(order, &streams, &self.command_limits))
+        {
             Ok(pid) => {
                 let copy = rustix::io::fcntl_dupfd_cloexec(&socket, 0).ok();
                 self.jobs.push(Job {
@@ -327,6 +334,10 @@ impl Init {
         let descriptors: Vec<_> = master.iter().map(AsFd::as_fd).collect();
         // A host that is gone is noticed by its closed job socket.
         drop(wire::send(&socket, &event, &descriptors));
+        // Last of all: a new program borrows our memory for a moment longer, and with it our score.
+        if let Some(score) = &self.oom_score {
+            score.become_inits();
+        }
     }
 
     fn on_job_order(&mut self, index: usize) {

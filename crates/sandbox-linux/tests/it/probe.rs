@@ -47,6 +47,7 @@ fn run() {
         "overlay_marks" => overlay_marks(&argument),
         "open_by_handle" => open_by_handle(),
         "fork_bomb" => fork_bomb(),
+        "waking_fork_bomb" => waking_fork_bomb(),
         "try_to_create" => creator::try_to_create(&argument),
         "creator" => creator::run(&argument),
         other => panic!("no probe `{other}`"),
@@ -164,6 +165,16 @@ fn fork_bomb() {
             tv_nsec: 1_000_000,
         };
         rustix::event::poll(&mut [], Some(&pause)).unwrap();
+    }
+}
+
+/// Every process doubles without a pause, and has whoever was stopped go on.
+fn waking_fork_bomb() {
+    loop {
+        // SAFETY: the child goes on with this same loop, which touches nothing.
+        unsafe { libc::fork() };
+        // SAFETY: kill takes no pointers. This reaches every process of the box but init and the caller.
+        unsafe { libc::kill(-1, libc::SIGCONT) };
     }
 }
 

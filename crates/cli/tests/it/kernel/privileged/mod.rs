@@ -1,7 +1,9 @@
 //! Tests that need root: mounts of the test's own, and limits that only root may set.
 
+mod oci;
 mod serve;
 mod snapshot;
+mod snapshot_sources;
 
 use std::fs;
 

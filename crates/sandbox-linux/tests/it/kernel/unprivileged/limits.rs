@@ -28,8 +28,8 @@ fn limited() -> TestBox {
     sandbox
 }
 
-fn bomb(token: &str) -> Command {
-    let mut command = probe_command("fork_bomb", "");
+fn bomb(kind: &str, token: &str) -> Command {
+    let mut command = probe_command(kind, "");
     // An option that means nothing here, but stands on the command line of every copy.
     command.argv.push(format!("--skip={token}").into());
     command
@@ -39,7 +39,7 @@ fn bomb(token: &str) -> Command {
 fn a_fork_bomb_stays_below_the_limit_and_ends_with_the_box() {
     let sandbox = limited();
     let token = token();
-    let job = start_silent(&sandbox.inner, &bomb(&token)).unwrap();
+    let job = start_silent(&sandbox.inner, &bomb("fork_bomb", &token)).unwrap();
     wait_until("it has grown to its limit", || {
         processes_with(&token).len() > PIDS - 10
     });
@@ -51,13 +51,12 @@ fn a_fork_bomb_stays_below_the_limit_and_ends_with_the_box() {
     assert_eq!(job.wait().unwrap(), Exit::Lost);
 }
 
-#[test]
-fn a_fork_bomb_is_ended_by_its_deadline_and_the_box_survives() {
+fn ends_at_its_deadline(kind: &str) {
     let sandbox = limited();
     let token = token();
     let output = run_in(
         &sandbox.inner,
-        &bomb(&token),
+        &bomb(kind, &token),
         Some(Duration::from_millis(300)),
     );
     assert_eq!(output.cause, Cause::Deadline);
@@ -66,6 +65,45 @@ fn a_fork_bomb_is_ended_by_its_deadline_and_the_box_survives() {
     wait_until("there is room again", || {
         start_silent(&sandbox.inner, &command(&["true"])).is_ok()
     });
+}
+
+#[test]
+fn a_fork_bomb_is_ended_by_its_deadline_and_the_box_survives() {
+    ends_at_its_deadline("fork_bomb");
+}
+
+#[test]
+fn a_fork_bomb_that_wakes_its_own_is_ended_too() {
+    ends_at_its_deadline("waking_fork_bomb");
+}
+
+#[test]
+fn commands_come_after_init_for_the_processor_and_before_it_when_memory_ends() {
+    let sandbox = TestBox::with(probed);
+    // Field 19 of what the kernel tells of a process.
+    let niceness = "awk '{ print $19 }'";
+    let own = std::process::Command::new("sh")
+        .args(["-c", &format!("{niceness} /proc/self/stat")])
+        .output()
+        .unwrap();
+    let own = String::from_utf8(own.stdout).unwrap();
+    assert_eq!(
+        sandbox.sh(&format!("{niceness} /proc/self/stat")).success(),
+        own
+    );
+    let init = sandbox.sh(&format!("{niceness} /proc/1/stat")).success();
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(init, "-20\n");
+    } else {
+        assert_eq!(init, own);
+    }
+    let refused = sandbox.sh("renice -n -5 -p $$ && echo renice");
+    assert_eq!(refused.stdout, "", "{refused:?}");
+
+    let score = sandbox.sh("cat /proc/self/oom_score_adj /proc/1/oom_score_adj");
+    assert_eq!(score.success(), "500\n0\n");
+    let lowered = sandbox.sh("echo -500 > /proc/self/oom_score_adj; cat /proc/self/oom_score_adj");
+    assert_eq!(lowered.stdout, "500\n", "{lowered:?}");
 }
 
 #[test]
