@@ -2,8 +2,6 @@
 //!
 //! The end of a form is marked, so that a file which is cut off is never taken for a whole one.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use holm_daytona_wire::error::DaemonErrorBody;
 use holm_daytona_wire::files::FilesDownloadRequest;
@@ -12,7 +10,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, Response};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
-use crate::{ClientError, Result, Secret, Toolbox, answer};
+use crate::{ClientError, Result, Toolbox, answer};
 
 /// What is read of why a file did not come.
 const REASON_BYTES_MAX: usize = 64 * 1024;
@@ -37,8 +35,7 @@ pub struct Downloads {
     action: String,
     response: Response,
     form: Multipart,
-    silence: Duration,
-    key: Secret,
+    toolbox: Toolbox,
     /// What is left of the file that began last, if the server said how long it is.
     left: Option<u64>,
     is_in_part: bool,
@@ -62,13 +59,11 @@ pub(crate) async fn download_many(toolbox: &Toolbox, paths: Vec<String>) -> Resu
             action: action.clone(),
             problem: "it is not multipart/form-data with a boundary".to_owned(),
         })?;
-    let client = toolbox.client();
     Ok(Downloads {
         action,
         response,
         form: Multipart::new(&boundary),
-        silence: client.deadlines().transfer_silence,
-        key: client.shared().settings.api_key.clone(),
+        toolbox: toolbox.clone(),
         left: None,
         is_in_part: false,
     })
@@ -151,8 +146,9 @@ impl Downloads {
             .ok()
             .filter(|status| *status >= 400)
             .unwrap_or(500);
-        let action = format!("{} (`{path}`)", self.action);
-        let error = answer::refusal(&action, status, &HeaderMap::new(), &reason, &self.key);
+        let action = self.toolbox.action(format!("download `{path}`"));
+        let key = &self.toolbox.client().shared().settings.api_key;
+        let error = answer::refusal(&action, status, &HeaderMap::new(), &reason, key);
         Ok(DownloadPart::Failed { path, error })
     }
 
@@ -173,12 +169,13 @@ impl Downloads {
     }
 
     async fn receive(&mut self) -> Result<Option<Bytes>> {
-        match tokio::time::timeout(self.silence, self.response.chunk()).await {
+        let silence = self.toolbox.client().deadlines().transfer_silence;
+        match tokio::time::timeout(silence, self.response.chunk()).await {
             Ok(Ok(chunk)) => Ok(chunk),
             Ok(Err(error)) => Err(answer::transport_error(&self.action, error)),
             Err(_elapsed) => Err(ClientError::Deadline {
                 action: self.action.clone(),
-                after: self.silence,
+                after: silence,
             }),
         }
     }
