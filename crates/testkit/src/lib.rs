@@ -12,10 +12,12 @@
 
 pub mod conformance;
 mod fingerprint;
+mod git_server;
 mod repository;
 mod repository_kinds;
 mod tiny_root;
 
 pub use fingerprint::Fingerprint;
+pub use git_server::{GitServer, Push, Served};
 pub use repository::{TestRepository, TestRepositoryBuilder};
 pub use tiny_root::{tiny_root, tiny_root_archive};
