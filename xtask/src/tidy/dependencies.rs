@@ -8,6 +8,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "daytona-client",
             "daytona-wire",
             "egress",
             "images",
@@ -33,7 +34,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "thread-log",
         ],
     ),
-    ("sandbox-backends", &["sandbox", "sandbox-linux"]),
+    (
+        "sandbox-backends",
+        &["daytona-client", "sandbox", "sandbox-linux"],
+    ),
     ("images", &["sandbox-linux"]),
     ("daytona-client", &["daytona-wire", "sandbox"]),
     ("daytona-wire", &[]),
