@@ -1,5 +1,6 @@
 //! The places where a sandbox can be: one module per backend, one contract over all of them.
 
+pub mod daytona_provider;
 mod factory;
 pub mod local;
 

@@ -1,4 +1,5 @@
 //! Sandboxes in boxes. They share the machine's mounts and control groups, so they run one by one.
 
 mod privileged;
+mod provider;
 mod unprivileged;
