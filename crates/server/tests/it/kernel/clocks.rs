@@ -54,11 +54,12 @@ fn a_process_that_runs_is_activity() {
     let server = hasty();
     let busy = server.sandbox_from(json!({ "autoStopInterval": 3 }));
     let idle = server.sandbox_from(json!({ "autoStopInterval": 3 }));
-    server.run(&busy, "setsid sleep 3 >/dev/null 2>&1 </dev/null & echo $!");
+    server.run(&busy, "setsid sleep 1000 >/dev/null 2>&1 </dev/null &");
     wait_until("the idle one has stopped", || {
         state(&server, &idle) == "stopped"
     });
     assert_eq!(state(&server, &busy), "started");
+    server.run(&busy, "pkill sleep");
     wait_until("the busy one has stopped", || {
         state(&server, &busy) == "stopped"
     });
