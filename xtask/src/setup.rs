@@ -42,6 +42,12 @@ const PACKAGES: &[Package] = &[
     package("python3-venv", "python3", Purpose::Tests),
     package("npm", "npm", Purpose::Tests),
     package("openssh-client", "ssh", Purpose::Tests),
+    // Boxes on the host's system have the host's.
+    package(
+        "openssh-sftp-server",
+        "/usr/lib/openssh/sftp-server",
+        Purpose::Tests,
+    ),
     // The root file system of many machines is not fit for measuring (see `bench`).
     package("xfsprogs", "mkfs.xfs", Purpose::Benchmarks),
     package("crun", "crun", Purpose::Benchmarks),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use holm_daytona_wire::Hidden;
 use holm_images::BuildNetwork;
 
 /// Shorter than the patience of most proxies.
@@ -26,11 +27,22 @@ pub struct ServerConfig {
     pub toolchain_home: Option<PathBuf>,
     /// What the steps of image builds can reach.
     pub build_network: BuildNetwork,
+    /// Where streams and threads are kept.
+    pub streams: StreamsPlace,
     /// How long a reader of a stream waits for something new.
     pub long_poll_timeout: Duration,
     /// Whether subscriptions may call programs on this machine.
     pub local_calls: LocalCalls,
     pub limits: ServerLimits,
+}
+
+/// Where streams and threads are kept.
+#[derive(Debug, Clone)]
+pub enum StreamsPlace {
+    /// In the server's own database.
+    Sqlite,
+    /// In a database that other servers use too.
+    Postgres { url: Hidden },
 }
 
 /// Whether users may have this server call programs on its own machine, which trust whoever is there.
@@ -64,6 +76,10 @@ pub struct ServerLimits {
     pub entry_bytes_max: usize,
     /// One uploaded file.
     pub upload_bytes_max: u64,
+    /// One blob of a thread.
+    pub blob_bytes_max: u64,
+    /// All blobs of one thread.
+    pub thread_blobs_bytes_max: u64,
     /// How long a client may send or take nothing in the middle of a file.
     pub silence_max: Duration,
     /// Terminals of one sandbox.
@@ -92,6 +108,8 @@ impl Default for ServerLimits {
             json_bytes_max: 16 * 1024 * 1024,
             entry_bytes_max: 16 * 1024 * 1024,
             upload_bytes_max: 64 * 1024 * 1024 * 1024,
+            blob_bytes_max: 256 * 1024 * 1024,
+            thread_blobs_bytes_max: 4 * 1024 * 1024 * 1024,
             silence_max: Duration::from_secs(60),
             terminals_max: 64,
             sessions_max: 256,
@@ -115,6 +133,7 @@ impl ServerConfig {
             preview_domain: None,
             toolchain_home: None,
             build_network: BuildNetwork::None,
+            streams: StreamsPlace::Sqlite,
             long_poll_timeout: LONG_POLL_TIMEOUT,
             local_calls: LocalCalls::Refused,
             limits: ServerLimits::default(),
@@ -139,6 +158,11 @@ impl ServerConfig {
 
     pub fn volumes(&self) -> PathBuf {
         self.data.join("volumes")
+    }
+
+    /// What is too big for entries of threads.
+    pub fn thread_blobs(&self) -> PathBuf {
+        self.data.join("thread-blobs")
     }
 
     /// Logs of builds.
@@ -166,9 +190,10 @@ impl ServerConfig {
     }
 
     /// All folders that a server keeps.
-    pub(crate) fn folders(&self) -> [PathBuf; 7] {
+    pub(crate) fn folders(&self) -> [PathBuf; 8] {
         [
             self.builds(),
+            self.thread_blobs(),
             self.layers(),
             self.boxes(),
             self.bases(),

@@ -37,10 +37,14 @@ mod snapshots;
 mod ssh;
 mod state;
 mod streams;
+pub mod threads;
 mod tls;
+mod tokens;
 pub mod toolbox;
 
-pub use config::{LONG_POLL_TIMEOUT, LocalCalls, ServerConfig, ServerLimits, TlsFiles};
+pub use config::{
+    LONG_POLL_TIMEOUT, LocalCalls, ServerConfig, ServerLimits, StreamsPlace, TlsFiles,
+};
 pub use error::{ApiError, ServeError};
 pub use holm_images::BuildNetwork;
 pub use serve::{Server, ServerHandle};

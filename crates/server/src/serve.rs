@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use holm_sandbox_linux::Engine;
 use holm_store::Store;
-use holm_thread_log::{MemoryStore, StreamStore};
+use holm_thread_log::StreamStore;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -25,10 +26,15 @@ use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
 use crate::ssh;
 use crate::state::Shared;
-use crate::streams::access::NoThreads;
+use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
+use crate::streams::place;
 use crate::streams::subscriptions::Keeper;
+use crate::threads::Threads;
 use crate::tls;
+
+/// How often it is looked at whether the streams are still in use.
+const LET_GO: Duration = Duration::from_millis(2);
 
 /// A server that is set up and does not listen yet.
 #[derive(Debug)]
@@ -36,7 +42,6 @@ pub struct Server {
     config: ServerConfig,
     store: Arc<Store>,
     engine: Engine,
-    streams: Arc<dyn StreamStore>,
     /// Held as long as the data is in use.
     _lock: File,
 }
@@ -50,6 +55,9 @@ pub struct ServerHandle {
     /// What goes on beside the requests.
     aside: Vec<JoinHandle<()>>,
     builds: Arc<Builds>,
+    /// The streams, as long as somebody uses them.
+    streams: Weak<dyn StreamStore>,
+    drain: Duration,
 }
 
 impl Server {
@@ -78,7 +86,6 @@ impl Server {
             config,
             store,
             engine,
-            streams: Arc::new(MemoryStore::default()),
             _lock: lock,
         })
     }
@@ -95,6 +102,8 @@ impl Server {
             source,
         };
         let tls = self.config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let streams = place::open(&self.config).await?;
+        let still_used = Arc::downgrade(&streams);
         let listener = accept::listen(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let door = match self.config.ssh_listen {
@@ -127,13 +136,32 @@ impl Server {
         ];
         let lock = self._lock;
         let (stop, stopped) = watch::channel(Stop::NotYet);
+        let threads = Arc::new(Threads::new(Arc::clone(&streams), config.thread_blobs()));
+        let blobs = config.thread_blobs();
+        threads
+            .clear_uploads()
+            .map_err(|source| ServeError::Folder {
+                doing: "clear",
+                path: blobs,
+                source,
+            })?;
+        let gate: Arc<dyn Gate> = threads.clone();
+        aside.push(tokio::spawn({
+            let threads = Arc::clone(&threads);
+            async move { threads.collect().await }
+        }));
         let limits = config.limits;
         let subscriptions = Arc::new(Keeper::new(
-            Arc::clone(&self.streams),
+            Arc::clone(&streams),
             Arc::clone(&sandboxes.making),
             config.local_calls,
+            stopped.clone(),
         ));
         aside.push(tokio::spawn(Arc::clone(&subscriptions).run()));
+        aside.push(tokio::spawn(place::run_sweeps(
+            Arc::clone(&streams),
+            limits.tick,
+        )));
         let state = Arc::new(Shared {
             config,
             store: self.store,
@@ -141,8 +169,9 @@ impl Server {
             builds: Arc::clone(&builds),
             metrics: Arc::clone(&metrics),
             ssh: door.as_ref().map(|door| door.address),
-            streams: self.streams,
-            gate: Arc::new(NoThreads),
+            streams,
+            threads,
+            gate,
             bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
             subscriptions,
             stopping: stopped.clone(),
@@ -174,6 +203,8 @@ impl Server {
             serving,
             aside,
             builds,
+            streams: still_used,
+            drain: limits.drain,
         })
     }
 }
@@ -189,6 +220,19 @@ impl ServerHandle {
         drop(self.serving.await);
         self.builds.close().await;
         self.stop.send_replace(Stop::Cut);
+        for task in self.aside {
+            // It was aborted.
+            drop(task.await);
+        }
+        // What was taken is stored, and the database is free for the next server, when the last user has let go of it.
+        let unused = async {
+            while self.streams.strong_count() > 0 {
+                tokio::time::sleep(LET_GO).await;
+            }
+        };
+        if tokio::time::timeout(self.drain, unused).await.is_err() {
+            tracing::warn!("the streams are still in use");
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::sandboxes::Sandboxes;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
 use crate::streams::subscriptions::Keeper;
+use crate::threads::Threads;
 
 /// The server, as handlers see it. Cheap to clone.
 pub(crate) type AppState = Arc<Shared>;
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) ssh: Option<SocketAddr>,
     /// Where streams are kept.
     pub(crate) streams: Arc<dyn StreamStore>,
+    pub(crate) threads: Arc<Threads>,
     /// What threads add to streams.
     pub(crate) gate: Arc<dyn Gate>,
     /// The memory for what is added to them.

@@ -8,6 +8,8 @@ use holm_sandbox_linux::{BOX_USER, CommandUser};
 /// The user of boxes on the host's base, as Daytona's images have it.
 pub(crate) const USER: &str = "daytona";
 pub(crate) const HOME: &str = "/home/daytona";
+/// Of users who have none of their own.
+const SHELL: &str = "/bin/sh";
 /// An image's list of users is read up to here.
 const PASSWD_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -19,6 +21,8 @@ pub struct Account {
     pub gid: u32,
     /// Absolute, as seen inside.
     pub home: PathBuf,
+    /// What programs start when a person wants a shell.
+    pub shell: String,
 }
 
 impl Account {
@@ -29,6 +33,7 @@ impl Account {
             uid: BOX_USER,
             gid: BOX_USER,
             home: HOME.into(),
+            shell: "/bin/bash".to_owned(),
         }
     }
 
@@ -58,7 +63,7 @@ fn find(passwd: &str, user: &str) -> Option<Account> {
     let number: Option<u32> = wanted.parse().ok();
     let line = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();
-        let [name, _, uid, gid, _, home, _] = fields.as_slice() else {
+        let [name, _, uid, gid, _, home, shell] = fields.as_slice() else {
             return None;
         };
         let account = Account {
@@ -69,6 +74,11 @@ fn find(passwd: &str, user: &str) -> Option<Account> {
                 home.into()
             } else {
                 "/".into()
+            },
+            shell: if shell.starts_with('/') {
+                (*shell).to_owned()
+            } else {
+                SHELL.to_owned()
             },
         };
         (*name == wanted || number == Some(account.uid)).then_some(account)
@@ -86,6 +96,7 @@ fn find(passwd: &str, user: &str) -> Option<Account> {
             uid,
             gid: uid,
             home: home.into(),
+            shell: SHELL.to_owned(),
         })
     })?;
     let gid = group.and_then(|group| group.parse().ok());
@@ -109,6 +120,10 @@ mod tests {
             (app.uid, app.gid, app.home.to_str().unwrap()),
             (1001, 1002, "/srv/app")
         );
+        let shell = |passwd: &str| find(passwd, "root").unwrap().shell;
+        assert_eq!(shell(PASSWD), "/bin/bash");
+        assert_eq!(shell("root:x:0:0:root:/root:\n"), "/bin/sh");
+        assert_eq!(shell(""), "/bin/sh");
         assert_eq!(find(PASSWD, "1001").unwrap(), app);
         assert_eq!(find(PASSWD, "1001:7").unwrap().gid, 7);
         assert_eq!(find("", "root").unwrap().home, Path::new("/root"));

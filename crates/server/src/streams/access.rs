@@ -132,34 +132,6 @@ pub(crate) enum Admitted {
     Heartbeat,
 }
 
-/// Streams that are only streams.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NoThreads;
-
-#[async_trait]
-impl Gate for NoThreads {
-    async fn token(&self, _token: &str, _now: Timestamp) -> Result<Option<Access>, Denied> {
-        Ok(None)
-    }
-
-    async fn ticket(&self, _ticket: &str, _now: Timestamp) -> Result<Option<Access>, Denied> {
-        Ok(None)
-    }
-
-    fn admit(
-        &self,
-        _name: &StreamName,
-        _access: &Access,
-        messages: Vec<Message>,
-    ) -> Result<Admitted, Denied> {
-        Ok(Admitted::Append(messages))
-    }
-
-    fn status_of(&self, _code: &str) -> StatusCode {
-        StatusCode::FORBIDDEN
-    }
-}
-
 /// The query parameter with a ticket.
 const TICKET_PARAMETER: &str = "ticket";
 

@@ -13,7 +13,7 @@ use crate::api::body::Body;
 use crate::error::{ApiError, Result};
 use crate::state::AppState;
 
-pub(super) use run::{End, Job, Outcome, SHELLS, TRUNCATED, not_started, run};
+pub(super) use run::{End, Job, Outcome, SHELLS, TRUNCATED, no_shell, not_started, run};
 
 /// How much of the output a timeout tells.
 const TAIL_BYTES: usize = 4 * 1024;

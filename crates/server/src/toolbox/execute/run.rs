@@ -1,11 +1,13 @@
 //! A command from its start to its end: fed, read, bounded in time and bytes.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use holm_daytona_wire::StringMap;
+use holm_daytona_wire::error::ErrorCode;
 use holm_sandbox_linux::files::EntryKind;
 use holm_sandbox_linux::{EngineError, OnDisconnect};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -134,6 +136,27 @@ pub(in crate::toolbox) async fn not_started(
             "the working directory `{}` is no folder of the sandbox",
             cwd.display()
         )))
+    }
+}
+
+/// Why a session or a terminal has no shell.
+pub(in crate::toolbox) async fn no_shell(
+    machine: &Arc<Machine>,
+    cwd: &Path,
+    error: EngineError,
+) -> ApiError {
+    if matches!(error, EngineError::CommandNotFound { .. }) {
+        return ApiError::new(
+            ErrorCode::UnprocessableEntity,
+            "this needs a shell, and the sandbox has neither `bash` nor `sh`: use a snapshot that has one",
+        );
+    }
+    match not_started(machine, cwd, error).await {
+        Ok(reason) => ApiError::internal(
+            format!("the shell could not be started: {reason}"),
+            io::Error::other(reason),
+        ),
+        Err(error) => error,
     }
 }
 

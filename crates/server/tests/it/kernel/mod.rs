@@ -1,5 +1,6 @@
 //! With real boxes.
 
+mod answers;
 mod clocks;
 mod copies;
 mod events;
@@ -19,8 +20,11 @@ mod sessions_end;
 mod settings;
 mod shell;
 mod sizes;
+mod small_images;
 mod sockets;
 mod ssh;
+mod ssh_files;
+mod ssh_terminals;
 mod system;
 mod tenants;
 mod terminals;

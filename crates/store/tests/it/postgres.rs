@@ -1,0 +1,23 @@
+//! The store in Postgres, against a real one.
+
+mod contract;
+
+use std::sync::Arc;
+
+use holm_store::{PostgresOptions, PostgresStreams};
+use holm_testkit::PostgresServer;
+
+use crate::contract::tally::Tally;
+
+/// A store over a server's database; or over the same through a proxy.
+pub(crate) async fn connect(url: &str) -> PostgresStreams {
+    PostgresStreams::connect(url, Arc::new(Tally), PostgresOptions::default())
+        .await
+        .expect("connect to postgres")
+}
+
+/// A server and a store over it; nothing, and loudly so, where there is no Postgres.
+pub(crate) async fn start() -> Option<(PostgresStreams, PostgresServer)> {
+    let server = PostgresServer::start()?;
+    Some((connect(&server.url()).await, server))
+}

@@ -1,0 +1,3 @@
+//! Streams in SQLite.
+
+mod model;
