@@ -15,7 +15,7 @@ pub(crate) struct Variable {
     pub(crate) default: &'static str,
 }
 
-pub(crate) const VARIABLES: [Variable; 11] = [
+pub(crate) const VARIABLES: [Variable; 12] = [
     Variable {
         name: "HOLM_DATA_DIR",
         meaning: "Where sandboxes and cached checkouts are kept; the flag `--data-dir` comes before it.",
@@ -25,6 +25,11 @@ pub(crate) const VARIABLES: [Variable; 11] = [
         name: "HOLM_API_KEY",
         meaning: "The key that `holm serve` lets clients in with, for unattended set-up: 16 characters or more, and not printed. Another value at a later start replaces it.",
         default: "a key that is made at the first start and printed once",
+    },
+    Variable {
+        name: "HOLM_POSTGRES_URL",
+        meaning: "Where `holm serve` keeps streams and threads when several servers share them: `postgres://user:password@host:port/database`.",
+        default: "the server's own database, below `--data`",
     },
     Variable {
         name: "HOLM_LOG",
