@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::accept::{self, Serving, Stop};
 use crate::app::app;
+use crate::buffers::Buffers;
 use crate::builds::Builds;
 use crate::builtin;
 use crate::config::ServerConfig;
@@ -28,6 +29,7 @@ use crate::ssh;
 use crate::state::Shared;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
+use crate::streams::subscriptions::Keeper;
 use crate::threads::Threads;
 use crate::tls;
 
@@ -147,7 +149,14 @@ impl Server {
             async move { threads.collect().await }
         }));
         let limits = config.limits;
+        let subscriptions = Arc::new(Keeper::new(
+            Arc::clone(&self.streams),
+            Arc::clone(&sandboxes.making),
+            config.local_calls,
+        ));
+        aside.push(tokio::spawn(Arc::clone(&subscriptions).run()));
         let state = Arc::new(Shared {
+            buffers: Buffers::new(config.limits.answers_bytes_max),
             config,
             store: self.store,
             sandboxes,
@@ -158,6 +167,7 @@ impl Server {
             threads,
             gate,
             bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
+            subscriptions,
             stopping: stopped.clone(),
         });
         if let Some(door) = door {

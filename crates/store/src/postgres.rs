@@ -53,7 +53,7 @@ pub struct PostgresOptions {
     pub queued_bytes_max: usize,
     /// Sessions for reading.
     pub reading_sessions_max: usize,
-    /// How long commands and reads wait for a database that is away.
+    /// How long commands and reads wait for a database that is away; half of it for each answer.
     pub patience: Duration,
 }
 
@@ -88,13 +88,14 @@ impl PostgresStreams {
         rules: Arc<dyn Rules>,
         options: PostgresOptions,
     ) -> Result<Self, PostgresError> {
-        let mut address = Address::parse(url)?;
+        let mut address = Address::parse(url, options.patience / 2)?;
         let announcement = Announcement::new();
         address
             .config
             .application_name(announcement.application_name());
         let session = schema::prepare(&address).await?;
         let hub = Hub::new();
+        let listening = listener::begin(&address, announcement, &hub).await?;
         let garbage = Arc::new(Notify::new());
         let (queue, jobs) = Queue::new(options.queued_commands_max, options.queued_bytes_max);
         let committer = Committer {
@@ -109,7 +110,12 @@ impl PostgresStreams {
         };
         tokio::spawn(committer.run(jobs));
         let mut helpers = JoinSet::new();
-        helpers.spawn(listener::listen(address.clone(), announcement, hub.clone()));
+        helpers.spawn(listener::listen(
+            listening,
+            address.clone(),
+            announcement,
+            hub.clone(),
+        ));
         helpers.spawn(garbage::collect(address.clone(), garbage));
         Ok(Self {
             queue,

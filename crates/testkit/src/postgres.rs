@@ -81,6 +81,11 @@ impl PostgresServer {
         USER
     }
 
+    /// Whose the server's files are, if not ours: Postgres refuses to run as root, and Debian's package has a user for it.
+    pub fn owner() -> Option<(u32, u32)> {
+        owner()
+    }
+
     /// What the server has said.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
@@ -186,7 +191,6 @@ fn find_programs() -> Option<PathBuf> {
     newest.or_else(|| std::env::split_paths(&path).find(has_server))
 }
 
-/// Postgres refuses to run as root; Debian's package has a user for it.
 fn owner() -> Option<(u32, u32)> {
     let is_root = fs::metadata("/proc/self")
         .expect("look at this process")

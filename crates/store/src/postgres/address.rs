@@ -26,6 +26,8 @@ pub(super) struct Address {
     pub(super) tls: MakeTls,
     /// For messages: host, port and database, and nothing else of the URL.
     pub(super) place: String,
+    /// How long one step may take. After that the session is given up, and what it did is found out or done again.
+    pub(super) answer_timeout: Duration,
 }
 
 impl fmt::Debug for Address {
@@ -35,7 +37,7 @@ impl fmt::Debug for Address {
 }
 
 impl Address {
-    pub(super) fn parse(url: &str) -> Result<Self, PostgresError> {
+    pub(super) fn parse(url: &str, answer_timeout: Duration) -> Result<Self, PostgresError> {
         let Extracted {
             url,
             certificates,
@@ -68,7 +70,12 @@ impl Address {
             MakeTls::unused()
         };
         let place = place(&config);
-        Ok(Self { config, tls, place })
+        Ok(Self {
+            config,
+            tls,
+            place,
+            answer_timeout,
+        })
     }
 }
 
@@ -133,7 +140,10 @@ mod tests {
     use super::*;
 
     fn ssl_mode(url: &str) -> SslMode {
-        Address::parse(url).unwrap().config.get_ssl_mode()
+        Address::parse(url, CONNECT_TIMEOUT)
+            .unwrap()
+            .config
+            .get_ssl_mode()
     }
 
     #[test]
@@ -158,7 +168,8 @@ mod tests {
 
     #[test]
     fn passwords_are_not_repeated() {
-        let address = Address::parse("postgres://u:hunter2@localhost:5433/d").unwrap();
+        let address =
+            Address::parse("postgres://u:hunter2@localhost:5433/d", CONNECT_TIMEOUT).unwrap();
         assert_eq!(address.place, "`localhost:5433/d`");
         assert!(!format!("{address:?}").contains("hunter2"));
         for wrong in [
@@ -168,7 +179,7 @@ mod tests {
             "hunter2",
             "postgres:///d?password=hunter2",
         ] {
-            let error = Address::parse(wrong).unwrap_err();
+            let error = Address::parse(wrong, CONNECT_TIMEOUT).unwrap_err();
             let mut text = format!("{error:?} {error}");
             let mut source: Option<&dyn std::error::Error> = std::error::Error::source(&error);
             while let Some(cause) = source {
@@ -182,7 +193,7 @@ mod tests {
     #[test]
     fn certificates_that_are_missing() {
         let url = "postgres://u@db/d?sslmode=verify-full&sslrootcert=%2Fno%2Fsuch.pem";
-        let error = Address::parse(url).unwrap_err();
+        let error = Address::parse(url, CONNECT_TIMEOUT).unwrap_err();
         assert_eq!(
             error.to_string(),
             "could not read the certificates to trust from `/no/such.pem`"

@@ -92,18 +92,28 @@ impl Announcement {
     }
 }
 
-/// Listens for ever, on one session after another.
-pub(super) async fn listen(address: Address, announcement: Announcement, hub: Hub) {
+/// Listens for ever, on one session after another; the first one is there already.
+pub(super) async fn listen(
+    mut session: Session,
+    address: Address,
+    announcement: Announcement,
+    hub: Hub,
+) {
+    loop {
+        until_lost(&session).await;
+        drop(session);
+        tracing::warn!("the database no longer says what changes: listening again");
+        session = begin_again(&address, announcement, &hub).await;
+        // Whatever was announced until now was not heard.
+        hub.wake_all();
+    }
+}
+
+async fn begin_again(address: &Address, announcement: Announcement, hub: &Hub) -> Session {
     let mut backoff = BACKOFF_MIN;
     loop {
-        match begin(&address, announcement, &hub).await {
-            Ok(session) => {
-                backoff = BACKOFF_MIN;
-                // Whatever was announced until now was not heard.
-                hub.wake_all();
-                until_lost(&session).await;
-                tracing::warn!("the database no longer says what changes: listening again");
-            }
+        match begin(address, announcement, hub).await {
+            Ok(session) => return session,
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
@@ -116,7 +126,8 @@ pub(super) async fn listen(address: Address, announcement: Announcement, hub: Hu
     }
 }
 
-async fn begin(
+/// Returns when nothing that is announced from now on is missed.
+pub(super) async fn begin(
     address: &Address,
     announcement: Announcement,
     hub: &Hub,

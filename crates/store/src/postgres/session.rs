@@ -30,7 +30,7 @@ const PLANS: &str =
     "SET jit = off; SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan;";
 
 impl Role {
-    fn settings(self) -> String {
+    fn settings(self, address: &Address) -> String {
         match self {
             // A committer that stalls in its turn, with all others waiting, loses it. What is acknowledged is on a disk,
             // whatever the database's default is; stricter settings (`remote_apply`) stay.
@@ -39,7 +39,7 @@ impl Role {
                  SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
                 TURN_STALL_MAX.as_millis()
             ),
-            Self::Reader => format!("{PLANS} SET statement_timeout = '{}ms'", ANSWER_TIMEOUT.as_millis()),
+            Self::Reader => format!("{PLANS} SET statement_timeout = '{}ms'", address.answer_timeout.as_millis()),
             Self::Listener => String::new(),
         }
     }
@@ -47,8 +47,6 @@ impl Role {
 
 /// How long a committer may hold up the others without asking anything of the database.
 const TURN_STALL_MAX: Duration = Duration::from_secs(5);
-/// How long one step may take. More than [`TURN_STALL_MAX`], so that another server's stall is survived.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -57,6 +55,7 @@ pub(super) struct Session {
     driver: JoinHandle<()>,
     ended: watch::Receiver<()>,
     statements: Mutex<HashMap<&'static str, Statement>>,
+    answer_timeout: Duration,
     /// The process in the database.
     pub(super) process_id: i32,
 }
@@ -122,9 +121,13 @@ impl Session {
             driver,
             ended,
             statements: Mutex::default(),
+            answer_timeout: address.answer_timeout,
             process_id: 0,
         };
-        session.client.batch_execute(&role.settings()).await?;
+        session
+            .client
+            .batch_execute(&role.settings(address))
+            .await?;
         session.process_id = session
             .client
             .query_one("SELECT pg_backend_pid()", &[])
@@ -145,7 +148,9 @@ impl Session {
 
     /// Runs fixed text without parameters.
     pub(super) async fn run(&self, doing: &'static str, sql: &str) -> Result<(), PostgresError> {
-        answered(self.client.batch_execute(sql)).await?.doing(doing)
+        self.answered(self.client.batch_execute(sql))
+            .await?
+            .doing(doing)
     }
 
     pub(super) async fn query(
@@ -154,8 +159,8 @@ impl Session {
         sql: &'static str,
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, PostgresError> {
-        let statement = answered(self.statement(sql)).await?.doing(doing)?;
-        answered(self.client.query(&statement, parameters))
+        let statement = self.answered(self.statement(sql)).await?.doing(doing)?;
+        self.answered(self.client.query(&statement, parameters))
             .await?
             .doing(doing)
     }
@@ -166,8 +171,8 @@ impl Session {
         sql: &'static str,
         parameters: Parameters<'_>,
     ) -> Result<u64, PostgresError> {
-        let statement = answered(self.statement(sql)).await?.doing(doing)?;
-        answered(self.client.execute(&statement, parameters))
+        let statement = self.answered(self.statement(sql)).await?.doing(doing)?;
+        self.answered(self.client.execute(&statement, parameters))
             .await?
             .doing(doing)
     }
@@ -175,7 +180,7 @@ impl Session {
     /// Prepares statements ahead of time, so that those that are sent together arrive in the order in which they are sent.
     pub(super) async fn prepare(&self, statements: &[&'static str]) -> Result<(), PostgresError> {
         for sql in statements {
-            answered(self.statement(sql))
+            self.answered(self.statement(sql))
                 .await?
                 .doing("prepare a statement")?;
         }
@@ -195,10 +200,10 @@ impl Session {
         prepared().insert(sql, statement.clone());
         Ok(statement)
     }
-}
 
-async fn answered<T>(asking: impl Future<Output = T>) -> Result<T, PostgresError> {
-    timeout(ANSWER_TIMEOUT, asking)
-        .await
-        .map_err(|_| PostgresError::Silent)
+    async fn answered<T>(&self, asking: impl Future<Output = T>) -> Result<T, PostgresError> {
+        timeout(self.answer_timeout, asking)
+            .await
+            .map_err(|_| PostgresError::Silent)
+    }
 }

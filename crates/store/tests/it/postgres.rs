@@ -1,6 +1,14 @@
 //! The store in Postgres, against a real one.
 
+mod bad_input;
 mod contract;
+mod crashes;
+mod load;
+mod lost_connections;
+mod migrations;
+mod proxy;
+mod tls;
+mod two_servers;
 
 use std::sync::Arc;
 
@@ -20,4 +28,13 @@ pub(crate) async fn connect(url: &str) -> PostgresStreams {
 pub(crate) async fn start() -> Option<(PostgresStreams, PostgresServer)> {
     let server = PostgresServer::start()?;
     Some((connect(&server.url()).await, server))
+}
+
+/// A client of a test's own, which looks into tables.
+pub(crate) async fn client(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
+        .await
+        .expect("connect");
+    tokio::spawn(async move { drop(connection.await) });
+    client
 }
