@@ -42,16 +42,21 @@ impl PostgresServer {
     }
 
     /// With settings such as `ssl=on`.
-    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     pub fn start_with(settings: &[String]) -> Option<Self> {
+        Self::start_in(&quick_folder(), settings)
+    }
+
+    /// In a folder below this one, which the user `postgres` can reach: for measuring, on a disk that is a disk.
+    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+    pub fn start_in(parent: &Path, settings: &[String]) -> Option<Self> {
         let Some(programs) = find_programs() else {
             let told = "there is no Postgres on this machine (`cargo xtask setup` installs it)";
             assert!(std::env::var_os("CI").is_none(), "{told}");
             eprintln!("SKIPPED: {told}");
             return None;
         };
-        sweep();
-        let folder = new_folder();
+        sweep(parent);
+        let folder = new_folder(parent);
         copy_tree(&template(&programs), &folder.path().join("data"), owner());
         let mut server = Self {
             folder,
@@ -222,10 +227,22 @@ fn as_server_user(program: &Path) -> Command {
     command
 }
 
-fn new_folder() -> TempDir {
+/// Memory, if there is enough of it: tests end processes, not machines, and wait for no disk then.
+fn quick_folder() -> PathBuf {
+    const NEEDED_BYTES: u64 = 2 << 30;
+    let memory = PathBuf::from("/dev/shm");
+    let free = rustix::fs::statvfs(&memory).map_or(0, |shape| shape.f_bavail * shape.f_frsize);
+    if free >= NEEDED_BYTES {
+        memory
+    } else {
+        std::env::temp_dir()
+    }
+}
+
+fn new_folder(parent: &Path) -> TempDir {
     let folder = tempfile::Builder::new()
         .prefix(&format!("{FOLDER_PREFIX}{}-", std::process::id()))
-        .tempdir()
+        .tempdir_in(parent)
         .expect("make a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700))
         .expect("close the folder");
@@ -236,12 +253,8 @@ fn new_folder() -> TempDir {
 }
 
 /// Removes what tests that were killed have left.
-fn sweep() {
-    for entry in fs::read_dir(std::env::temp_dir())
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let rest = name
             .to_str()
@@ -265,7 +278,7 @@ fn template(programs: &Path) -> PathBuf {
     if template.exists() {
         return template;
     }
-    let folder = new_folder();
+    let folder = new_folder(&quick_folder());
     let data = folder.path().join("data");
     let made = as_server_user(&programs.join("initdb"))
         .args([

@@ -286,7 +286,12 @@ async fn put_documents(session: &Session, changes: &Changes) -> Result<(), Postg
     let terms: Vec<String> = changes
         .documents
         .values()
-        .map(|document| serde_json::to_string(&sorted_terms(document.as_ref())))
+        .map(|document| {
+            let terms = document
+                .as_ref()
+                .map(|document| document.content.terms.as_slice());
+            serde_json::to_string(terms.unwrap_or_default())
+        })
         .collect::<Result<_, _>>()
         .map_err(|_| PostgresError::Malformed { what })?;
     let collections: Vec<&str> = changes
@@ -318,14 +323,6 @@ async fn put_documents(session: &Session, changes: &Changes) -> Result<(), Postg
         insert_documents(session, changes, &terms),
     )?;
     Ok(())
-}
-
-fn sorted_terms(document: Option<&Document>) -> Vec<&str> {
-    let terms = document.map_or(&[][..], |document| document.content.terms.as_slice());
-    let mut terms: Vec<&str> = terms.iter().map(String::as_str).collect();
-    terms.sort_unstable();
-    terms.dedup();
-    terms
 }
 
 async fn remove_documents(session: &Session, keys: &[&DocumentKey]) -> Result<(), PostgresError> {

@@ -6,6 +6,7 @@ mod crashes;
 mod load;
 mod lost_connections;
 mod migrations;
+mod model;
 mod proxy;
 mod tls;
 mod two_servers;
