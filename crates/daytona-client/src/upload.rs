@@ -31,7 +31,7 @@ pub struct Upload {
 enum Content {
     Bytes(Bytes),
     Reader {
-        reader: Pin<Box<dyn AsyncRead + Send>>,
+        reader: Pin<Box<dyn AsyncRead + Send + Sync>>,
         length: Option<u64>,
     },
 }
@@ -48,7 +48,7 @@ impl Upload {
     /// can be read once only, so that such an upload is not tried again.
     pub fn reader(
         path: impl Into<String>,
-        reader: impl AsyncRead + Send + 'static,
+        reader: impl AsyncRead + Send + Sync + 'static,
         length: Option<u64>,
     ) -> Self {
         Self {

@@ -28,7 +28,16 @@ pub struct ServerConfig {
     pub build_network: BuildNetwork,
     /// How long a reader of a stream waits for something new.
     pub long_poll_timeout: Duration,
+    /// Whether subscriptions may call programs on this machine.
+    pub local_calls: LocalCalls,
     pub limits: ServerLimits,
+}
+
+/// Whether users may have this server call programs on its own machine, which trust whoever is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocalCalls {
+    Refused,
+    Allowed,
 }
 
 /// Certificate and key, in PEM.
@@ -67,6 +76,8 @@ pub struct ServerLimits {
     pub sessions_max: usize,
     /// What one command may print into one answer; the rest is dropped and said to be.
     pub output_bytes_max: usize,
+    /// What commands have printed into answers that are not sent yet, all together.
+    pub answers_bytes_max: usize,
     /// How long a program in a box may take until its answer begins.
     pub preview_patience: Duration,
     /// How often the clocks of sandboxes are looked at.
@@ -93,6 +104,7 @@ impl Default for ServerLimits {
             terminals_max: 64,
             sessions_max: 256,
             output_bytes_max: 64 * 1024 * 1024,
+            answers_bytes_max: 256 * 1024 * 1024,
             preview_patience: Duration::from_secs(10 * 60),
             tick: Duration::from_secs(10),
             minute: Duration::from_secs(60),
@@ -113,6 +125,7 @@ impl ServerConfig {
             toolchain_home: None,
             build_network: BuildNetwork::None,
             long_poll_timeout: LONG_POLL_TIMEOUT,
+            local_calls: LocalCalls::Refused,
             limits: ServerLimits::default(),
         }
     }

@@ -17,6 +17,7 @@ mod accept;
 pub mod api;
 mod app;
 mod auth;
+mod buffers;
 mod builds;
 mod builtin;
 mod clock;
@@ -42,7 +43,7 @@ mod tls;
 mod tokens;
 pub mod toolbox;
 
-pub use config::{LONG_POLL_TIMEOUT, ServerConfig, ServerLimits, TlsFiles};
+pub use config::{LONG_POLL_TIMEOUT, LocalCalls, ServerConfig, ServerLimits, TlsFiles};
 pub use error::{ApiError, ServeError};
 pub use holm_images::BuildNetwork;
 pub use serve::{Server, ServerHandle};

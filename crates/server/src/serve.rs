@@ -7,14 +7,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use holm_sandbox_linux::Engine;
-use holm_store::Store;
+use holm_store::{SqliteOptions, SqliteStreams, Store};
+use holm_thread_log::StreamStore;
 use holm_thread_log::threads::ThreadRules;
-use holm_thread_log::{MemoryStore, StreamStore};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::accept::{self, Serving, Stop};
 use crate::app::app;
+use crate::buffers::Buffers;
 use crate::builds::Builds;
 use crate::builtin;
 use crate::config::ServerConfig;
@@ -28,6 +29,7 @@ use crate::ssh;
 use crate::state::Shared;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
+use crate::streams::subscriptions::Keeper;
 use crate::threads::Threads;
 use crate::tls;
 
@@ -75,11 +77,12 @@ impl Server {
         }
         let store = Arc::new(Store::open(&config.database())?);
         builtin::add_snapshots(&store)?;
+        let streams = SqliteStreams::open(&config.database(), stream_options())?;
         Ok(Self {
             config,
             store,
             engine,
-            streams: Arc::new(MemoryStore::new(Arc::new(ThreadRules))),
+            streams: Arc::new(streams),
             _lock: lock,
         })
     }
@@ -146,7 +149,14 @@ impl Server {
             async move { threads.collect().await }
         }));
         let limits = config.limits;
+        let subscriptions = Arc::new(Keeper::new(
+            Arc::clone(&self.streams),
+            Arc::clone(&sandboxes.making),
+            config.local_calls,
+        ));
+        aside.push(tokio::spawn(Arc::clone(&subscriptions).run()));
         let state = Arc::new(Shared {
+            buffers: Buffers::new(config.limits.answers_bytes_max),
             config,
             store: self.store,
             sandboxes,
@@ -157,6 +167,7 @@ impl Server {
             threads,
             gate,
             bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
+            subscriptions,
             stopping: stopped.clone(),
         });
         if let Some(door) = door {
@@ -201,6 +212,18 @@ impl ServerHandle {
         drop(self.serving.await);
         self.builds.close().await;
         self.stop.send_replace(Stop::Cut);
+    }
+}
+
+fn stream_options() -> SqliteOptions {
+    SqliteOptions {
+        rules: Arc::new(ThreadRules),
+        fail_stop: Arc::new(|error| {
+            let cause = crate::error::chain(error);
+            tracing::error!(cause, "nobody can say what is on the disk: the server ends");
+            std::process::abort();
+        }),
+        ..SqliteOptions::default()
     }
 }
 

@@ -10,12 +10,14 @@ use holm_thread_log::StreamStore;
 use tokio::sync::watch;
 
 use crate::accept::Stop;
+use crate::buffers::Buffers;
 use crate::builds::Builds;
 use crate::config::ServerConfig;
 use crate::metrics::Metrics;
 use crate::sandboxes::Sandboxes;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
+use crate::streams::subscriptions::Keeper;
 use crate::threads::Threads;
 
 /// The server, as handlers see it. Cheap to clone.
@@ -28,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) sandboxes: Arc<Sandboxes>,
     pub(crate) builds: Arc<Builds>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) buffers: Buffers,
     /// Where SSH is served.
     pub(crate) ssh: Option<SocketAddr>,
     /// Where streams are kept.
@@ -37,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) gate: Arc<dyn Gate>,
     /// The memory for what is added to them.
     pub(crate) bodies: Bodies,
+    /// Those who are woken when streams have grown.
+    pub(crate) subscriptions: Arc<Keeper>,
     /// How far the end of the server is: those who wait for streams need not wait any longer.
     pub(crate) stopping: watch::Receiver<Stop>,
 }

@@ -4,6 +4,7 @@
 //! - [`Document`] is a thing with an id, an owner and a name; each kind has a table of its own.
 //! - [`SqliteStreams`] keeps streams in the same database.
 //! - [`PostgresStreams`] keeps streams in Postgres, for several servers over the same threads.
+//! - [`sweep()`] removes streams whose time is over.
 //!
 //! This crate alone speaks SQL. It knows no HTTP, no boxes and no clock: times are given by the caller.
 //! Calls of [`Store`] block for as long as the disk takes; a caller with an async runtime moves them off its workers.
@@ -14,6 +15,7 @@ mod postgres;
 mod schema;
 mod sqlite;
 mod store;
+mod sweep;
 
 pub use document::{Document, Kind};
 pub use error::{Result, StoreError};
@@ -23,3 +25,4 @@ pub use sqlite::{FailStop, SqliteOptions, SqliteStreams};
 #[cfg(any(test, feature = "testing"))]
 pub use sqlite::{Fault, FaultPoint, Faults};
 pub use store::{Store, Transaction};
+pub use sweep::{expire_overdue, sweep};

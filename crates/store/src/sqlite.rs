@@ -64,15 +64,11 @@ impl SqliteStreams {
         let hub = Hub::new();
         let readers = Readers::new(readers, options.patience);
         let (queue, jobs) = queue::queue(options.queue_bytes_max, options.patience);
-        let folder = path.parent().unwrap_or(path).to_path_buf();
-        let committer = Committer::new(writer, folder, jobs, hub.clone(), options)
+        let committer = Committer::new(writer, lock, jobs, hub.clone(), options)
             .doing("read where streams stand")?;
         let committer = std::thread::Builder::new()
             .name("stream-committer".to_owned())
-            .spawn(move || {
-                committer.run();
-                drop(lock);
-            })
+            .spawn(move || committer.run())
             .map_err(|source| StoreError::Thread { source })?;
         Ok(Self {
             queue: Some(queue),

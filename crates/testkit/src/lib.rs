@@ -12,12 +12,14 @@
 
 pub mod conformance;
 mod fingerprint;
+mod git_server;
 mod postgres;
 mod repository;
 mod repository_kinds;
 mod tiny_root;
 
 pub use fingerprint::Fingerprint;
+pub use git_server::{GitServer, Push, Served};
 pub use postgres::{PostgresServer, Stop};
 pub use repository::{TestRepository, TestRepositoryBuilder};
 pub use tiny_root::{tiny_root, tiny_root_archive};

@@ -89,6 +89,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
     pub(crate) long_poll_timeout: Duration,
 
+    /// Let subscriptions to streams call http://localhost and 127.x.x.x, where whoever has a key then reaches programs of this machine
+    #[arg(long)]
+    pub(crate) local_webhooks: bool,
+
     /// How to write the log, which goes to standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,

@@ -107,8 +107,6 @@ async fn create(
     } else {
         record.state = SandboxState::PendingBuild;
         record.build = Some(snapshot.id);
-        // The image says who, once it is there.
-        record.user = request.user.clone().unwrap_or_default();
         state
             .sandboxes
             .create_pending(record, &state.builds)

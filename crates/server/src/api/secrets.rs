@@ -20,6 +20,8 @@ use crate::state::{AppState, Shared};
 
 /// Secrets of one organisation.
 const SECRETS_MAX: usize = 500;
+const HOSTS_MAX: usize = 64;
+const DESCRIPTION_BYTES_MAX: usize = 4 * 1024;
 
 pub(super) fn router() -> Router<AppState> {
     Router::new()
@@ -61,6 +63,17 @@ fn check(secret: &SecretRecord) -> Result<()> {
         return Err(ApiError::bad_request(
             "a secret needs `hosts`, the places where its value may go: one without would go anywhere, and this server does not do that",
         ));
+    }
+    if secret.hosts.len() > HOSTS_MAX {
+        return Err(ApiError::bad_request(format!(
+            "a secret has at most {HOSTS_MAX} `hosts`: use `*.example.com`, or several secrets"
+        )));
+    }
+    let description = secret.description.as_deref().unwrap_or_default();
+    if description.len() > DESCRIPTION_BYTES_MAX {
+        return Err(ApiError::bad_request(format!(
+            "a `description` has at most {DESCRIPTION_BYTES_MAX} bytes"
+        )));
     }
     outside::rule(secret)
         .map(drop)

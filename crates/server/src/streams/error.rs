@@ -5,7 +5,7 @@ use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use holm_thread_log::{NameError, Offset, Refusal, StoreError, Unseen};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::access::{Denied, Gate};
 use super::headers;
@@ -21,6 +21,8 @@ pub(crate) struct StreamError {
     pub(super) code: &'static str,
     pub(super) message: String,
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// More for machines, beside the code.
+    details: Vec<(&'static str, Value)>,
     /// Whether the database is to blame, for the figures.
     is_store: bool,
 }
@@ -32,6 +34,7 @@ impl StreamError {
             code,
             message: message.into(),
             headers: Vec::new(),
+            details: Vec::new(),
             is_store: false,
         }
     }
@@ -47,6 +50,12 @@ impl StreamError {
     #[must_use]
     pub(super) fn with(mut self, name: HeaderName, value: impl ToString) -> Self {
         self.headers.push((name, headers::value(value)));
+        self
+    }
+
+    #[must_use]
+    pub(super) fn detail(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.details.push((name, value.into()));
         self
     }
 
@@ -154,7 +163,10 @@ impl From<Denied> for StreamError {
 
 impl IntoResponse for StreamError {
     fn into_response(self) -> Response {
-        let body = json!({ "error": { "code": self.code, "message": self.message } });
+        let mut body = json!({ "error": { "code": self.code, "message": self.message } });
+        for (name, value) in self.details {
+            body["error"][name] = value;
+        }
         let mut response = (self.status, Json(body)).into_response();
         response.headers_mut().extend(self.headers);
         if self.is_store {

@@ -7,6 +7,7 @@
 //! - `access` finds out who asks. The name of a stream is stored below its organisation's id, so nobody can name another's.
 //! - `create`, `append`, `show`, `read` and `follow` are the operations. What streams mean is decided in `thread-log`: here requests
 //!   become commands, and decisions become answers.
+//! - `subscriptions` is what lies below the protocol's own name, `__ds`.
 //! - `body` keeps what is read in bounds; a reader that takes nothing is cut off by the connection (`accept`).
 
 pub(crate) mod access;
@@ -20,6 +21,7 @@ mod headers;
 mod query;
 mod read;
 mod show;
+pub(crate) mod subscriptions;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -65,18 +67,11 @@ async fn handle(state: &AppState, request: Request) -> Result<Response> {
     if let Some(patience) = parts.extensions.get::<WritePatience>() {
         patience.limit();
     }
-    let access = Access::find(state, &parts).await?;
     let name = match address::target(parts.uri.path())? {
         Target::Stream(name) => name,
-        Target::Control(_) => {
-            let message = "there is nothing at this address";
-            return Err(StreamError::new(
-                StatusCode::NOT_FOUND,
-                "not_found",
-                message,
-            ));
-        }
+        Target::Control(path) => return subscriptions::handle(state, &parts, body, path).await,
     };
+    let access = Access::find(state, &parts).await?;
     match parts.method {
         Method::GET => read::read(state, &access, &name, &parts).await,
         Method::HEAD => show::show(state, &access, &name).await,

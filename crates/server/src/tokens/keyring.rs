@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use holm_daytona_wire::Hidden;
 use holm_thread_log::{
-    Command, Content, DocumentKey, DocumentWrite, Expect, Outcome, Refusal, StoreError,
-    StreamStore, Timestamp,
+    Command, Content, DocumentKey, DocumentWrite, Expect, Outcome, StoreError, StreamStore,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -181,13 +181,10 @@ impl KeyRing {
             let command = Command::Write {
                 documents: vec![write],
             };
-            match self.streams.apply(command, now).await? {
-                Ok(Outcome::Written) => {
-                    self.forget(organization);
-                    return Ok(set);
-                }
-                // Another server was quicker.
-                Err(Refusal::DocumentChanged { .. }) | Ok(_) | Err(_) => {}
+            // Refused, if another server was quicker.
+            if self.streams.apply(command, now).await? == Ok(Outcome::Written) {
+                self.forget(organization);
+                return Ok(set);
             }
         }
         Err(KeyRingError::Contended)

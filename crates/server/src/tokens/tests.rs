@@ -169,34 +169,34 @@ async fn claims_have_to_be_ours() {
             claims.as_object_mut().unwrap().remove("exp");
         }),
         ("an end that is no number", |_, claims| {
-            claims["exp"] = json!("later")
+            claims["exp"] = json!("later");
         }),
         ("no thread", |_, claims| {
             claims.as_object_mut().unwrap().remove("thr");
         }),
         ("a thread that is a path", |_, claims| {
-            claims["thr"] = json!("../t2")
+            claims["thr"] = json!("../t2");
         }),
         ("no run", |_, claims| {
             claims.as_object_mut().unwrap().remove("sub");
         }),
         ("a verb that is none", |_, claims| {
-            claims["ops"] = json!(["manage"])
+            claims["ops"] = json!(["manage"]);
         }),
         ("another house, by a key of this one", |_, claims| {
-            claims["org"] = json!("other")
+            claims["org"] = json!("other");
         }),
         ("no key", |header, _| {
             header.as_object_mut().unwrap().remove("kid");
         }),
         ("another's key", |header, _| {
-            header["kid"] = json!("other.1")
+            header["kid"] = json!("other.1");
         }),
         ("a key that never was", |header, _| {
-            header["kid"] = json!("house.2")
+            header["kid"] = json!("house.2");
         }),
         ("another spelling of the key", |header, _| {
-            header["kid"] = json!("house.01")
+            header["kid"] = json!("house.01");
         }),
     ];
     for (what, change) in table {

@@ -7,7 +7,7 @@
 //! **Invariants:** nothing is answered that is not durable. Facts are what the database says: nobody else writes these tables, and after
 //! a failed batch they are forgotten. A commit of which nobody knows whether it is durable is the last thing that the thread does.
 
-use std::path::PathBuf;
+use std::fs::File;
 use std::sync::Arc;
 
 use holm_thread_log::{Batch, Changes, Decision, Facts, Hub, Need, Rules};
@@ -31,7 +31,8 @@ const FACTS_MAX: usize = 100_000;
 #[derive(Debug)]
 pub(super) struct Committer {
     connection: Connection,
-    folder: PathBuf,
+    /// Keeps other writers out for as long as it is open.
+    lock: File,
     jobs: Jobs,
     hub: Hub,
     options: SqliteOptions,
@@ -50,7 +51,7 @@ pub(super) struct Committer {
 impl Committer {
     pub(super) fn new(
         mut connection: Connection,
-        folder: PathBuf,
+        lock: File,
         jobs: Jobs,
         hub: Hub,
         options: SqliteOptions,
@@ -61,7 +62,7 @@ impl Committer {
         let remains = Remains::read(&connection)?;
         Ok(Self {
             connection,
-            folder,
+            lock,
             jobs,
             hub,
             options,
@@ -182,7 +183,7 @@ impl Committer {
         let nothing_left_of = self.remains.remove_some(&transaction).map_err(before)?;
         self.options.reach(FaultPoint::Written)?;
         if let Err(source) = transaction.commit() {
-            let failure = Failure::of_commit(source, Disk::of(&self.folder));
+            let failure = Failure::of_commit(source, Disk::of(&self.lock));
             return match self.connection.is_autocommit() {
                 true => Err(failure),
                 // What was written could not be taken back.

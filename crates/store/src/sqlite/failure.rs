@@ -1,12 +1,13 @@
 //! What an error of the database means for those who wait for an answer.
 
-use std::path::Path;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use holm_thread_log::StoreError;
 use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_WRITE;
-use rustix::fs::StatVfsMountFlags;
 
 /// Why a batch was not stored.
 #[derive(Debug, Clone)]
@@ -88,11 +89,12 @@ pub(super) enum Disk {
 }
 
 impl Disk {
-    /// A file system may turn read-only by itself, after an error of its device.
-    pub(super) fn of(folder: &Path) -> Self {
-        match rustix::fs::statvfs(folder) {
-            Ok(facts) if facts.f_flag.contains(StatVfsMountFlags::RDONLY) => Self::ReadOnly,
-            Ok(_) | Err(_) => Self::Writable,
+    /// Tries it, on a file that nobody reads. A file system may turn read-only by itself after an error of its device, and not all
+    /// that do so say it when asked.
+    pub(super) fn of(lock: &File) -> Self {
+        match lock.write_at(b"\n", 0) {
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly,
+            Err(_) | Ok(_) => Self::Writable,
         }
     }
 }

@@ -61,11 +61,7 @@ impl Queue {
         let places = u32::try_from(cost_bytes)
             .unwrap_or(u32::MAX)
             .min(self.bytes_max);
-        let turn = Arc::clone(&self.places).acquire_many_owned(places);
-        let place = tokio::time::timeout(self.patience, turn)
-            .await
-            .map_err(|_| StoreError::Busy)?
-            .map_err(|_| StoreError::Stopped)?;
+        let place = self.place(places).await?;
         let (answer, answered) = oneshot::channel();
         let job = Job {
             command,
@@ -76,6 +72,18 @@ impl Queue {
         };
         self.sender.send(job).map_err(|_| StoreError::Stopped)?;
         answered.await.map_err(|_| StoreError::Stopped)?
+    }
+
+    async fn place(&self, places: u32) -> Result<OwnedSemaphorePermit> {
+        // Without a pause as long as there is room, so that who sends several at once sends them in order.
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_many_owned(places) {
+            return Ok(place);
+        }
+        let turn = Arc::clone(&self.places).acquire_many_owned(places);
+        tokio::time::timeout(self.patience, turn)
+            .await
+            .map_err(|_| StoreError::Busy)?
+            .map_err(|_| StoreError::Stopped)
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
     clippy::unwrap_used,
     reason = "clippy takes the helpers of tests for production code"
 )]
@@ -11,3 +12,4 @@ mod contract;
 mod model;
 mod postgres;
 mod sqlite;
+mod support;

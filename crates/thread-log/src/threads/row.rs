@@ -110,11 +110,19 @@ impl Row {
         let origin = stream.origin.as_ref();
         let source = origin.and_then(|origin| ThreadId::of_stored(&origin.source_name));
         Self {
+            forked_from: source.map(|(_, id)| id),
+            ..Self::empty()
+        }
+    }
+
+    /// Before the first entry of a thread that is no fork: what clients begin their own fold with.
+    pub fn empty() -> Self {
+        Self {
             format: FORMAT,
             status: Status::Open,
             run: None,
             parent: None,
-            forked_from: source.map(|(_, id)| id),
+            forked_from: None,
             tags: Vec::new(),
             environment_id: None,
             sandbox_id: None,

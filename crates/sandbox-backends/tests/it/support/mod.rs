@@ -1,6 +1,7 @@
 //! A place for one test's sandboxes, and the proof that nothing of them is left.
 
 mod child;
+pub(crate) mod daytona;
 mod leftovers;
 
 use std::path::{Path, PathBuf};

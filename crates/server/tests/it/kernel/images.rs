@@ -207,6 +207,36 @@ fn a_snapshot_from_a_registry_is_a_root_of_its_own() {
 }
 
 #[test]
+fn a_user_of_an_image_that_is_not_there_yet() {
+    let server = TestServer::new();
+    let registry = Registry::start();
+    let request = |user: &str| {
+        // Of its own text each time, so that none is known already.
+        let dockerfile = format!("FROM {}\n# {user}\n", registry.image());
+        json!({ "buildInfo": { "dockerfileContent": dockerfile }, "user": user })
+    };
+    let state = |id: &str| server.get(&format!("/api/sandbox/{id}")).ok()["state"].clone();
+    let made = |user: &str| {
+        let made = server.post("/api/sandbox", request(user)).ok();
+        made["id"].as_str().unwrap().to_owned()
+    };
+    let id = made("app");
+    wait_until("it is started", || state(&id) == "started");
+    assert_eq!(server.run(&id, "id -u"), "1000");
+    // Neither nobody, nor whom no box has an id for.
+    for user in ["nobody-here", "65536", "4294967295", "-1", "0:4294967295"] {
+        let id = made(user);
+        wait_until("it is said", || state(&id) == "error");
+        let shown = server.get(&format!("/api/sandbox/{id}")).ok();
+        let reason = shown["errorReason"].as_str().unwrap();
+        assert!(reason.contains(&format!("no user `{user}`")), "{reason}");
+    }
+    for user in ["a\nb", "\u{0}"] {
+        server.post("/api/sandbox", request(user)).refused(400);
+    }
+}
+
+#[test]
 fn a_pull_that_fails_says_why() {
     let server = TestServer::new();
     let registry = Registry::start();

@@ -5,6 +5,7 @@ mod client;
 mod entries;
 mod lists;
 mod making;
+mod restarts;
 mod runs;
 
 pub(crate) use client::{Content, ThreadsClient, chat, entry, status};

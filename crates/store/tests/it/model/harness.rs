@@ -211,7 +211,7 @@ impl<S: Subject> Harness<S> {
 
     fn assert_same_entries(&self, name: &StreamName) {
         let mut from = vec![ReadFrom::Start, ReadFrom::Now];
-        from.extend(self.seen.iter().rev().take(8).map(|at| ReadFrom::At(*at)));
+        from.extend(self.seen.iter().rev().take(3).map(|at| ReadFrom::At(*at)));
         for from in from {
             let mut next = from;
             loop {
@@ -238,23 +238,25 @@ impl<S: Subject> Harness<S> {
     }
 
     fn assert_same_documents(&self) {
-        for collection in ["notes", "rows"] {
-            for terms in [vec![], vec!["x"], vec!["x", "y"], vec!["parity:odd"]] {
-                for order in [Order::Ascending, Order::Descending] {
-                    for after in [None, Some("n".to_owned())] {
-                        let query = DocumentQuery {
-                            collection: collection.to_owned(),
-                            terms: terms.iter().map(|term| (*term).to_owned()).collect(),
-                            order,
-                            after,
-                            limit: 2,
-                        };
-                        let found: Vec<(DocumentKey, Document)> =
-                            self.both(async |store| store.documents(&query).await.unwrap());
-                        for (key, _) in found {
-                            self.both(async |store| store.document(&key).await.unwrap());
-                        }
-                    }
+        let queries = [
+            (vec![], Order::Ascending, None),
+            (vec!["x"], Order::Descending, None),
+            (vec!["x", "y"], Order::Ascending, Some("m")),
+            (vec!["parity:odd"], Order::Descending, Some("c")),
+        ];
+        for (terms, order, after) in queries {
+            for collection in ["notes", "rows"] {
+                let query = DocumentQuery {
+                    collection: collection.to_owned(),
+                    terms: terms.iter().map(|term| (*term).to_owned()).collect(),
+                    order,
+                    after: after.map(str::to_owned),
+                    limit: 2,
+                };
+                let found: Vec<(DocumentKey, Document)> =
+                    self.both(async |store| store.documents(&query).await.unwrap());
+                for (key, _) in found {
+                    self.both(async |store| store.document(&key).await.unwrap());
                 }
             }
         }
