@@ -57,7 +57,7 @@ impl PostgresServer {
         };
         sweep(parent);
         let folder = new_folder(parent);
-        copy_tree(&template(&programs), &folder.path().join("data"), owner());
+        make_data(&programs, &folder.path().join("data"));
         let mut server = Self {
             folder,
             programs,
@@ -266,8 +266,8 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// A folder as `initdb` leaves it, made by whoever needs it first.
-fn template(programs: &Path) -> PathBuf {
+/// Makes the server's data: as a copy of what `initdb` made for another test of this build, or by `initdb`.
+fn make_data(programs: &Path, data: &Path) {
     let test = std::env::current_exe().expect("find this test");
     let build = test.parent().expect("a test is in a folder");
     let version = programs
@@ -275,11 +275,9 @@ fn template(programs: &Path) -> PathBuf {
         .and_then(Path::file_name)
         .unwrap_or_default();
     let template = build.join(format!("postgres-template-{}", version.to_string_lossy()));
-    if template.exists() {
-        return template;
+    if fs::read_dir(&template).is_ok() {
+        return copy_tree(&template, data, owner());
     }
-    let folder = new_folder(&quick_folder());
-    let data = folder.path().join("data");
     let made = as_server_user(&programs.join("initdb"))
         .args([
             "--no-sync",
@@ -289,7 +287,7 @@ fn template(programs: &Path) -> PathBuf {
             "--wal-segsize=4",
         ])
         .args(["--username", USER, "--pgdata"])
-        .arg(&data)
+        .arg(data)
         .output()
         .expect("run initdb");
     assert!(
@@ -297,14 +295,15 @@ fn template(programs: &Path) -> PathBuf {
         "{}",
         String::from_utf8_lossy(&made.stderr)
     );
-    let draft = tempfile::Builder::new()
+    // If this user may: a test of another user may have made the build folder.
+    if let Ok(draft) = tempfile::Builder::new()
         .prefix("postgres-template-")
         .tempdir_in(build)
-        .expect("make a folder");
-    copy_tree(&data, &draft.path().join("data"), None);
-    // Somebody else may have been quicker, and theirs is as good.
-    drop(fs::rename(draft.path().join("data"), &template));
-    template
+    {
+        copy_tree(data, &draft.path().join("data"), None);
+        // Somebody else may have been quicker, and theirs is as good.
+        drop(fs::rename(draft.path().join("data"), &template));
+    }
 }
 
 fn copy_tree(from: &Path, to: &Path, owner: Option<(u32, u32)>) {

@@ -216,9 +216,12 @@ impl Committer {
                 has_garbage,
             });
         }
-        write::write(session, &changes, &memory.fresh).await?;
-        self.announcement.send(session, &changes.woken).await?;
-        turn.write(session).await?;
+        // Sent together, to wait only once for answers from far away.
+        tokio::try_join!(
+            Box::pin(write::write(session, &changes, &memory.fresh)),
+            self.announcement.send(session, &changes.woken),
+            turn.write(session),
+        )?;
         let stored = Stored {
             decisions,
             woken: changes.woken,

@@ -10,6 +10,7 @@ mod model;
 mod proxy;
 mod tls;
 mod two_servers;
+mod unprivileged;
 
 use std::sync::Arc;
 
