@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use holm_thread_log::{Changes, Document, DocumentKey, StreamId, StreamState};
 
-use super::error::PostgresError;
+use super::error::{PostgresError, all};
 use super::rows::lifetime_columns;
 use super::session::{Parameters, Session};
 
@@ -19,15 +19,14 @@ pub(super) async fn write(
         .streams
         .values()
         .partition(|stream| fresh.contains(&stream.id));
-    // Sent in this order and answered together.
-    tokio::try_join!(
-        biased;
+    let written = tokio::join!(
         update_streams(session, &old),
         insert_streams(session, &new),
         insert_entries(session, changes),
         put_producers(session, changes),
         insert_keys(session, changes),
-    )?;
+    );
+    all(written.into())?;
     put_documents(session, changes).await
 }
 
@@ -315,13 +314,15 @@ async fn put_documents(session: &Session, changes: &Changes) -> Result<(), Postg
         .prepare(&[FORGET_TERMS, ADD_TERMS, REMOVE_DOCUMENTS, PUT_DOCUMENTS])
         .await?;
     let changed: Parameters<'_> = &[&collections, &ids, &terms];
-    tokio::try_join!(
+    let run = |doing, sql| async move { session.execute(doing, sql, changed).await.map(drop) };
+    let written = tokio::join!(
         biased;
-        session.execute("forget terms of documents", FORGET_TERMS, changed),
-        session.execute("add terms of documents", ADD_TERMS, changed),
+        run("forget terms of documents", FORGET_TERMS),
+        run("add terms of documents", ADD_TERMS),
         remove_documents(session, &removed),
         insert_documents(session, changes, &terms),
-    )?;
+    );
+    all(written.into())?;
     Ok(())
 }
 
