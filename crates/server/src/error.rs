@@ -99,6 +99,10 @@ impl From<StoreError> for ApiError {
             }
             StoreError::Open { .. }
             | StoreError::TooNew { .. }
+            | StoreError::InUse { .. }
+            | StoreError::Lock { .. }
+            | StoreError::Thread { .. }
+            | StoreError::Stopped { .. }
             | StoreError::Sql { .. }
             | StoreError::Malformed { .. } => Self::internal(
                 "the server could not use its database; its log says why",

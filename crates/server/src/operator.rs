@@ -84,6 +84,8 @@ pub enum OperatorError {
     NotStopped { id: String, state: SandboxState },
     #[error("there is no snapshot `{name}`")]
     Unknown { name: String },
+    #[error("snapshot `{name}` was removed while it was made")]
+    RemovedMeanwhile { name: String },
     #[error("{count} snapshots are called `{name}`")]
     Ambiguous { name: String, count: usize },
     #[error("snapshot `{name}` belongs to every server")]
@@ -112,9 +114,11 @@ impl OperatorError {
             }
             Self::Unknown { .. } => Some("`holm snapshot list` shows those that exist".into()),
             Self::BuiltIn { .. } => Some("it costs nothing: it is the host's own system".into()),
-            Self::Image { .. } | Self::Copy { .. } | Self::Lock { .. } | Self::Refused { .. } => {
-                None
-            }
+            Self::Image { .. }
+            | Self::Copy { .. }
+            | Self::Lock { .. }
+            | Self::RemovedMeanwhile { .. }
+            | Self::Refused { .. } => None,
         }
     }
 }
@@ -151,7 +155,13 @@ pub fn create_snapshot(
         Ok(()) => {
             record.state = SnapshotState::Active;
             record.updated_at = clock::now();
-            store.put(&record)?;
+            store.write(|transaction| {
+                if transaction.get::<SnapshotRecord>(&record.id)?.is_none() {
+                    let name = record.name.clone();
+                    return Err(OperatorError::RemovedMeanwhile { name });
+                }
+                Ok(transaction.put(&record)?)
+            })?;
             Ok(record)
         }
         Err(error) => {

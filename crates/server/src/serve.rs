@@ -7,12 +7,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use holm_sandbox_linux::Engine;
-use holm_store::Store;
+use holm_store::{SqliteOptions, SqliteStreams, Store};
+use holm_thread_log::StreamStore;
+use holm_thread_log::threads::ThreadRules;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::accept::{self, Serving, Stop};
 use crate::app::app;
+use crate::buffers::Buffers;
 use crate::builds::Builds;
 use crate::builtin;
 use crate::config::ServerConfig;
@@ -24,6 +27,10 @@ use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
 use crate::ssh;
 use crate::state::Shared;
+use crate::streams::access::Gate;
+use crate::streams::body::Bodies;
+use crate::streams::subscriptions::Keeper;
+use crate::threads::Threads;
 use crate::tls;
 
 /// A server that is set up and does not listen yet.
@@ -32,6 +39,7 @@ pub struct Server {
     config: ServerConfig,
     store: Arc<Store>,
     engine: Engine,
+    streams: Arc<dyn StreamStore>,
     /// Held as long as the data is in use.
     _lock: File,
 }
@@ -69,10 +77,12 @@ impl Server {
         }
         let store = Arc::new(Store::open(&config.database())?);
         builtin::add_snapshots(&store)?;
+        let streams = SqliteStreams::open(&config.database(), stream_options())?;
         Ok(Self {
             config,
             store,
             engine,
+            streams: Arc::new(streams),
             _lock: lock,
         })
     }
@@ -120,13 +130,45 @@ impl Server {
             tokio::spawn(Arc::clone(&metrics).count(sandboxes.changes())),
         ];
         let lock = self._lock;
+        let (stop, stopped) = watch::channel(Stop::NotYet);
+        let threads = Arc::new(Threads::new(
+            Arc::clone(&self.streams),
+            config.thread_blobs(),
+        ));
+        let blobs = config.thread_blobs();
+        threads
+            .clear_uploads()
+            .map_err(|source| ServeError::Folder {
+                doing: "clear",
+                path: blobs,
+                source,
+            })?;
+        let gate: Arc<dyn Gate> = threads.clone();
+        aside.push(tokio::spawn({
+            let threads = Arc::clone(&threads);
+            async move { threads.collect().await }
+        }));
+        let limits = config.limits;
+        let subscriptions = Arc::new(Keeper::new(
+            Arc::clone(&self.streams),
+            Arc::clone(&sandboxes.making),
+            config.local_calls,
+        ));
+        aside.push(tokio::spawn(Arc::clone(&subscriptions).run()));
         let state = Arc::new(Shared {
+            buffers: Buffers::new(config.limits.answers_bytes_max),
             config,
             store: self.store,
             sandboxes,
             builds: Arc::clone(&builds),
             metrics: Arc::clone(&metrics),
             ssh: door.as_ref().map(|door| door.address),
+            streams: self.streams,
+            threads,
+            gate,
+            bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
+            subscriptions,
+            stopping: stopped.clone(),
         });
         if let Some(door) = door {
             aside.push(tokio::spawn(ssh::run(door, state.clone())));
@@ -145,7 +187,6 @@ impl Server {
             tls,
             metrics,
         };
-        let (stop, stopped) = watch::channel(Stop::NotYet);
         let serving = tokio::spawn(async move {
             let _lock = lock;
             accept::run(listener, serving, stopped).await;
@@ -171,6 +212,18 @@ impl ServerHandle {
         drop(self.serving.await);
         self.builds.close().await;
         self.stop.send_replace(Stop::Cut);
+    }
+}
+
+fn stream_options() -> SqliteOptions {
+    SqliteOptions {
+        rules: Arc::new(ThreadRules),
+        fail_stop: Arc::new(|error| {
+            let cause = crate::error::chain(error);
+            tracing::error!(cause, "nobody can say what is on the disk: the server ends");
+            std::process::abort();
+        }),
+        ..SqliteOptions::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can go wrong with the database.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
@@ -27,6 +28,27 @@ pub enum StoreError {
         #[source]
         source: rusqlite::Error,
     },
+    /// Streams have one writer, which knows what it wrote.
+    #[error("the streams of the database `{path}` are in use by another process")]
+    InUse { path: PathBuf },
+    #[error("could not lock `{path}`")]
+    Lock {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("could not start the thread that writes streams")]
+    Thread {
+        #[source]
+        source: std::io::Error,
+    },
+    /// Nobody can say what of it is on the disk.
+    #[error("could not {doing}: what was acknowledged is safe, the rest is unknown")]
+    Stopped {
+        doing: &'static str,
+        #[source]
+        source: Arc<rusqlite::Error>,
+    },
     /// Two documents of one owner have the same name.
     #[error("the name `{name}` is taken")]
     NameTaken { name: String },
@@ -51,11 +73,18 @@ impl StoreError {
             {
                 Some("the file is damaged: put a backup in its place, or use another data folder")
             }
-            Self::Open { .. } => {
+            Self::Open { .. } | Self::Lock { .. } => {
                 Some("check that the data folder exists, is yours and has space left")
             }
             Self::TooNew { .. } => Some("use the newer Holm that wrote it, or another data folder"),
-            Self::Sql { .. } | Self::NameTaken { .. } | Self::Malformed { .. } => None,
+            Self::InUse { .. } => {
+                Some("stop the other server, or give this one a data folder of its own")
+            }
+            Self::Stopped { .. } => Some("check the disk, then start again"),
+            Self::Thread { .. }
+            | Self::Sql { .. }
+            | Self::NameTaken { .. }
+            | Self::Malformed { .. } => None,
         }
     }
 }

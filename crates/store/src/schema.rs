@@ -1,18 +1,67 @@
-//! The tables, and how a database of an earlier version becomes one of this version.
+//! Opening the database; its tables, and how one of an earlier version becomes one of this version.
+
+use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
 use crate::document::Kind;
-use crate::error::{Doing, Result};
+use crate::error::{Doing, Result, StoreError};
+
+/// How long a write waits for another one, such as `holm key create` beside a server.
+const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The version of the tables; each migration adds one.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What takes the database from version `n` to `n + 1`, at index `n`. Never changed once released.
-const MIGRATIONS: [fn() -> String; SCHEMA_VERSION as usize] = [document_tables];
+const MIGRATIONS: [fn() -> String; SCHEMA_VERSION as usize] = [document_tables, stream_tables];
+
+/// Opens the database for writing, makes it if it is missing, and brings it to this version.
+pub(crate) fn open(path: &Path) -> Result<Connection> {
+    let mut connection = connect(path)?;
+    let found = version(&connection)?;
+    if found > SCHEMA_VERSION {
+        return Err(StoreError::TooNew {
+            path: path.to_path_buf(),
+            found,
+            known: SCHEMA_VERSION,
+        });
+    }
+    if found < SCHEMA_VERSION {
+        migrate(&mut connection)?;
+    }
+    Ok(connection)
+}
+
+/// Opens a database that [`open`] has seen, for reading only.
+pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
+    let reader = connect(path)?;
+    reader
+        .pragma_update(None, "query_only", true)
+        .doing("make a connection that only reads")?;
+    Ok(reader)
+}
+
+fn connect(path: &Path) -> Result<Connection> {
+    let opened = Connection::open(path).and_then(|connection| {
+        connection.busy_timeout(BUSY_PATIENCE)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // An acknowledged change survives a power cut, not only a killed process.
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        // What is deleted or replaced may be a secret: it is written over, not only forgotten.
+        connection.pragma_update(None, "secure_delete", true)?;
+        Ok(connection)
+    });
+    opened.map_err(|source| StoreError::Open {
+        path: path.to_path_buf(),
+        source,
+    })
+}
 
 /// Runs what is missing, all or nothing.
-pub(crate) fn migrate(connection: &mut Connection) -> Result<()> {
+fn migrate(connection: &mut Connection) -> Result<()> {
     let transaction = connection
         .transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive)
         .doing("begin the migration")?;
@@ -32,7 +81,7 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<()> {
     transaction.commit().doing("commit the migration")
 }
 
-pub(crate) fn version(connection: &Connection) -> Result<u32> {
+fn version(connection: &Connection) -> Result<u32> {
     connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .doing("read the version of the tables")
@@ -52,4 +101,9 @@ fn document_tables() -> String {
         )
     };
     Kind::ALL.iter().map(|kind| table(*kind)).collect()
+}
+
+/// Streams; see docs/design/006-threads.md. Only the committer writes them.
+fn stream_tables() -> String {
+    include_str!("sqlite/tables.sql").to_owned()
 }

@@ -4,16 +4,12 @@
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::document::Document;
 use crate::error::{Doing, Result, StoreError};
-use crate::schema::{self, SCHEMA_VERSION};
-
-/// How long a write waits for another process, such as `holm key create` beside a server.
-const BUSY_PATIENCE: Duration = Duration::from_secs(10);
+use crate::schema;
 
 /// The database of a server.
 #[derive(Debug)]
@@ -25,22 +21,8 @@ pub struct Store {
 impl Store {
     /// Opens the database, makes it if it is missing, and brings it to this version.
     pub fn open(path: &Path) -> Result<Self> {
-        let mut writer = connect(path)?;
-        let found = schema::version(&writer)?;
-        if found > SCHEMA_VERSION {
-            return Err(StoreError::TooNew {
-                path: path.to_path_buf(),
-                found,
-                known: SCHEMA_VERSION,
-            });
-        }
-        if found < SCHEMA_VERSION {
-            schema::migrate(&mut writer)?;
-        }
-        let reader = connect(path)?;
-        reader
-            .pragma_update(None, "query_only", true)
-            .doing("make a connection that only reads")?;
+        let writer = schema::open(path)?;
+        let reader = schema::open_reader(path)?;
         Ok(Self {
             writer: Mutex::new(writer),
             reader: Mutex::new(reader),
@@ -194,21 +176,6 @@ fn malformed<D: Document>(source: serde_json::Error) -> StoreError {
         kind: D::KIND.table(),
         source,
     }
-}
-
-fn connect(path: &Path) -> Result<Connection> {
-    let opened = Connection::open(path).and_then(|connection| {
-        connection.busy_timeout(BUSY_PATIENCE)?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        // An acknowledged change survives a power cut, not only a killed process.
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        connection.pragma_update(None, "foreign_keys", true)?;
-        Ok(connection)
-    });
-    opened.map_err(|source| StoreError::Open {
-        path: path.to_path_buf(),
-        source,
-    })
 }
 
 /// A panic in another thread rolled its transaction back: the connection is good.

@@ -28,6 +28,10 @@ pub(crate) fn run(directory: &Path) -> Result<u8, CliError> {
             "daytona-coverage.md",
             holm_daytona_wire::routes::coverage_markdown(),
         ),
+        (
+            "threads-openapi.json",
+            holm_server::threads::openapi_document(),
+        ),
         ("seccomp.md", holm_sandbox_linux::seccomp::render_markdown()),
     ] {
         let path = directory.join(name);

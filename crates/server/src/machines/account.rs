@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use holm_sandbox_linux::files::ConfinedDir;
-use holm_sandbox_linux::{BOX_USER, CommandUser};
+use holm_sandbox_linux::{BOX_USER, CommandUser, IdRange};
 
 /// The user of boxes on the host's base, as Daytona's images have it.
 pub(crate) const USER: &str = "daytona";
@@ -100,10 +100,13 @@ fn find(passwd: &str, user: &str) -> Option<Account> {
         })
     })?;
     let gid = group.and_then(|group| group.parse().ok());
-    Some(Account {
+    let account = Account {
         gid: gid.unwrap_or(found.gid),
         ..found
-    })
+    };
+    // Nobody in a box can be what it has no id for.
+    let has_id = |inside| IdRange::FIRST.host_id(inside).is_some();
+    (has_id(account.uid) && has_id(account.gid)).then_some(account)
 }
 
 #[cfg(test)]
@@ -129,5 +132,10 @@ mod tests {
         assert_eq!(find("", "root").unwrap().home, Path::new("/root"));
         assert_eq!(find(PASSWD, "4000").unwrap().uid, 4000);
         assert_eq!(find(PASSWD, "nobody-here"), None);
+        for too_large in ["65536", "4294967295", "1:65536", "big", "1001:4294967295"] {
+            let passwd = "big:x:4294967295:0::/:/bin/sh\n";
+            assert_eq!(find(passwd, too_large), None, "{too_large}");
+        }
+        assert_eq!(find("", "-1"), None);
     }
 }

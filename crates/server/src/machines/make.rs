@@ -88,7 +88,7 @@ pub(crate) struct Making {
     pub(crate) store: Arc<Store>,
     pub(crate) pins: Arc<Pins>,
     pub(super) trash: Trash,
-    outside: Outside,
+    pub(crate) outside: Outside,
     grounds: Mutex<HashMap<(IdRange, Foundation), Ground>>,
 }
 

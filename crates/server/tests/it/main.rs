@@ -12,3 +12,5 @@ mod kernel;
 mod routes;
 mod serving;
 mod support;
+mod threads;
+mod tokens;

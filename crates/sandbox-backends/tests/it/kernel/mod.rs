@@ -2,4 +2,5 @@
 
 mod daytona;
 mod privileged;
+mod provider;
 mod unprivileged;

@@ -38,7 +38,11 @@ impl Registry {
             other => other,
         };
         let config = json!({
-            "architecture": architecture, "os": "linux", "config": { "Env": ["TINY=1"] },
+            "architecture": architecture, "os": "linux",
+            "config": {
+                "Env": ["TINY=1", "PATH=/opt/bin:/bin", "HTTP_PROXY=http://192.0.2.1", "OURS=image"],
+                "WorkingDir": "/home/app",
+            },
             "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
         })
         .to_string();
@@ -163,6 +167,14 @@ fn a_snapshot_from_a_registry_is_a_root_of_its_own() {
         "1000\nchanged"
     );
     assert!(!Path::new("/etc/tiny").exists());
+    // The image's word counts, but not for the way out, and the sandbox's counts more.
+    let request = json!({ "snapshot": "tiny", "env": { "OURS": "sandbox" } });
+    let told = server.sandbox_from(request);
+    assert_eq!(
+        server.run(&told, "echo $TINY $PATH $OURS; pwd; echo $HTTP_PROXY"),
+        "1 /opt/bin:/bin sandbox\n/home/app\nhttp://127.0.0.1:3128"
+    );
+    server.delete(&format!("/api/sandbox/{told}")).ok();
     let other = server.sandbox_from(json!({ "snapshot": "tiny", "user": "app" }));
     assert_eq!(
         server.run(&other, "id -u; cat /etc/tiny; ls /bin/mkdir"),
@@ -192,6 +204,36 @@ fn a_snapshot_from_a_registry_is_a_root_of_its_own() {
     wait_until("its log is gone", || {
         is_empty(&server.data.path().join("data/builds"))
     });
+}
+
+#[test]
+fn a_user_of_an_image_that_is_not_there_yet() {
+    let server = TestServer::new();
+    let registry = Registry::start();
+    let request = |user: &str| {
+        // Of its own text each time, so that none is known already.
+        let dockerfile = format!("FROM {}\n# {user}\n", registry.image());
+        json!({ "buildInfo": { "dockerfileContent": dockerfile }, "user": user })
+    };
+    let state = |id: &str| server.get(&format!("/api/sandbox/{id}")).ok()["state"].clone();
+    let made = |user: &str| {
+        let made = server.post("/api/sandbox", request(user)).ok();
+        made["id"].as_str().unwrap().to_owned()
+    };
+    let id = made("app");
+    wait_until("it is started", || state(&id) == "started");
+    assert_eq!(server.run(&id, "id -u"), "1000");
+    // Neither nobody, nor whom no box has an id for.
+    for user in ["nobody-here", "65536", "4294967295", "-1", "0:4294967295"] {
+        let id = made(user);
+        wait_until("it is said", || state(&id) == "error");
+        let shown = server.get(&format!("/api/sandbox/{id}")).ok();
+        let reason = shown["errorReason"].as_str().unwrap();
+        assert!(reason.contains(&format!("no user `{user}`")), "{reason}");
+    }
+    for user in ["a\nb", "\u{0}"] {
+        server.post("/api/sandbox", request(user)).refused(400);
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! With real boxes.
 
+mod answers;
+mod bounds;
 mod clocks;
 mod copies;
 mod events;

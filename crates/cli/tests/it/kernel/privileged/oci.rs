@@ -36,7 +36,7 @@ impl Layout {
         let layer = blob("application/vnd.oci.image.layer.v1.tar", layer);
         let config = json!({
             "architecture": architecture, "os": "linux",
-            "config": { "User": "app", "Env": ["TINY=1"] },
+            "config": { "User": "app", "Env": ["TINY=1"], "WorkingDir": "/tmp" },
             "rootfs": { "type": "layers", "diff_ids": [layer["digest"]] },
         });
         let kind = "application/vnd.oci.image.config.v1+json";

@@ -139,6 +139,9 @@ fn from_an_oci_layout_and_from_a_registry() {
     // The user is the image's own.
     create(&env, "layout", ["--from-oci", "layout"]).success();
     assert_tiny(&server.client(), "layout", "1000");
+    let id = sandbox_from(&server.client(), &json!({ "snapshot": "layout" }));
+    assert_eq!(server.client().run(&id, "echo $TINY; pwd"), "1\n/tmp");
+    server.client().delete(&format!("/api/sandbox/{id}")).ok();
     let image = format!("{registry}/tiny:latest");
     create(&env, "pulled", ["--from-image", &image]).success();
     assert_tiny(&server.client(), "pulled", "1000");

@@ -1,0 +1,187 @@
+//! What readers ask for, each inside of one snapshot.
+
+use bytes::{Bytes, BytesMut};
+use holm_thread_log::{
+    Document, DocumentKey, DocumentQuery, Entry, Offset, Order, Page, Presence, ReadFrom, ReadPlan,
+    Seen, Segment, StreamId, StreamName, StreamState, Timestamp, visible,
+};
+use rusqlite::types::ToSql;
+use rusqlite::{Connection, Result, params_from_iter};
+
+use super::lookup;
+use super::row::{self, STREAM_COLUMNS};
+
+pub(super) fn head(
+    connection: &Connection,
+    name: &StreamName,
+    now: Timestamp,
+) -> Result<Seen<StreamState>> {
+    Ok(visible(lookup::stream_by_name(connection, name)?, now))
+}
+
+pub(super) fn page(
+    connection: &Connection,
+    name: &StreamName,
+    from: ReadFrom,
+    bytes_max: usize,
+    now: Timestamp,
+) -> Result<Seen<Page>> {
+    let stream = match head(connection, name, now)? {
+        Ok(stream) => stream,
+        Err(unseen) => return Ok(Err(unseen)),
+    };
+    let plan = match ReadPlan::new(&stream, from) {
+        Ok(plan) => plan,
+        Err(unseen) => return Ok(Err(unseen)),
+    };
+    let mut buffer = Buffer {
+        data: BytesMut::new(),
+        ends: Vec::new(),
+        bytes_max,
+    };
+    for segment in plan.segments() {
+        if read_segment(connection, *segment, &mut buffer)? == Room::None {
+            break;
+        }
+    }
+    Ok(Ok(plan.page(stream, buffer.entries())))
+}
+
+/// The entries of a page lie in one piece of memory.
+struct Buffer {
+    data: BytesMut,
+    /// Where each entry ends, in memory and in the stream.
+    ends: Vec<(usize, Offset)>,
+    bytes_max: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    More,
+    None,
+}
+
+impl Buffer {
+    fn push(&mut self, data: &[u8], next: Offset) -> Room {
+        if !self.ends.is_empty() && self.data.len() + data.len() > self.bytes_max {
+            return Room::None;
+        }
+        self.data.extend_from_slice(data);
+        self.ends.push((self.data.len(), next));
+        Room::More
+    }
+
+    fn entries(self) -> Vec<Entry> {
+        let data: Bytes = self.data.freeze();
+        let mut start = 0;
+        let entries = self.ends.into_iter().map(|(end, next)| {
+            let entry = Entry {
+                data: data.slice(start..end),
+                next,
+            };
+            start = end;
+            entry
+        });
+        entries.collect()
+    }
+}
+
+fn read_segment(connection: &Connection, segment: Segment, buffer: &mut Buffer) -> Result<Room> {
+    let mut statement = connection.prepare_cached(
+        "SELECT position, data FROM entries WHERE stream = ?1 AND position > ?2 AND position <= ?3 ORDER BY position",
+    )?;
+    let Segment {
+        writer: StreamId(writer),
+        after,
+        through,
+    } = segment;
+    let mut rows = statement.query([
+        writer.cast_signed(),
+        after.cast_signed(),
+        through.cast_signed(),
+    ])?;
+    while let Some(found) = rows.next()? {
+        let next = Offset::new(segment.writer, row::unsigned(found, 0)?);
+        if buffer.push(found.get_ref(1)?.as_blob()?, next) == Room::None {
+            return Ok(Room::None);
+        }
+    }
+    Ok(Room::More)
+}
+
+pub(super) fn list(
+    connection: &Connection,
+    prefix: &str,
+    after: Option<&StreamName>,
+    limit: usize,
+    now: Timestamp,
+) -> Result<Vec<StreamState>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {STREAM_COLUMNS} FROM streams WHERE name >= ?1 AND name > ?2 ORDER BY name"
+    ))?;
+    let after = after.map_or("", StreamName::as_str);
+    let mut rows = statement.query([prefix, after])?;
+    let mut streams = Vec::new();
+    while streams.len() < limit
+        && let Some(found) = rows.next()?
+    {
+        let stream = row::stream(found)?;
+        if !stream.name.as_str().starts_with(prefix) {
+            break;
+        }
+        if stream.presence(now) == Presence::Live {
+            streams.push(stream);
+        }
+    }
+    Ok(streams)
+}
+
+pub(super) fn overdue(
+    connection: &Connection,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<StreamName>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT name FROM streams WHERE deadline <= ?1 ORDER BY deadline, name LIMIT ?2",
+    )?;
+    let names = statement.query_map((now.0, limit_of(limit)), |found| row::parsed(found, 0))?;
+    names.collect()
+}
+
+pub(super) fn documents(
+    connection: &Connection,
+    query: &DocumentQuery,
+) -> Result<Vec<(DocumentKey, Document)>> {
+    let limit = limit_of(query.limit);
+    let mut parameters: Vec<&dyn ToSql> = vec![&query.collection];
+    let mut sql =
+        "SELECT id, version, terms, body FROM log_documents AS document WHERE collection = ?"
+            .to_owned();
+    let (comparison, direction) = match query.order {
+        Order::Ascending => (">", "ASC"),
+        Order::Descending => ("<", "DESC"),
+    };
+    if let Some(after) = &query.after {
+        sql.push_str(&format!(" AND id {comparison} ?"));
+        parameters.push(after);
+    }
+    for term in &query.terms {
+        sql.push_str(" AND id IN (SELECT id FROM log_terms WHERE collection = document.collection AND term = ?)");
+        parameters.push(term);
+    }
+    sql.push_str(&format!(" ORDER BY id {direction} LIMIT ?"));
+    parameters.push(&limit);
+    let mut statement = connection.prepare_cached(&sql)?;
+    let found = statement.query_map(params_from_iter(parameters), |found| {
+        let key = DocumentKey {
+            collection: query.collection.clone(),
+            id: found.get(0)?,
+        };
+        Ok((key, row::document(found, 1)?))
+    })?;
+    found.collect()
+}
+
+fn limit_of(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

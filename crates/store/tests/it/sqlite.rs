@@ -1,0 +1,7 @@
+//! Streams in SQLite.
+
+mod disk;
+mod kill;
+mod model;
+mod power_cut;
+mod use_and_misuse;
