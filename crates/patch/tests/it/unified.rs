@@ -76,7 +76,7 @@ copy to two
 diff --git \"a/\\303\\274\" \"b/\\303\\274\"
 old mode 100644
 new mode 100755
--- 
+--\x20
 2.43.0
 ";
     check(

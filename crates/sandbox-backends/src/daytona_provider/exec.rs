@@ -58,11 +58,11 @@ impl Provider {
         let command = Command::new(&live, exec).await?;
         let mut ending = EndOnDrop(Some((&live, command.id.clone())));
         let began = Instant::now();
-        let mut ports = PortWatch::begin(&live).await;
+        let mut ports = PortWatch::begin(live.toolbox()).await;
         let mut killed = false;
         let ended = {
             let mut running = Box::pin(command.run(&live));
-            let mut watching = Box::pin(ports.watch(&live, served));
+            let mut watching = Box::pin(ports.watch(served));
             loop {
                 tokio::select! {
                     ended = &mut running => break ended?,
@@ -83,7 +83,7 @@ impl Provider {
             }
         };
         ending.0 = None;
-        ports.look(&live, served).await;
+        ports.look(served).await;
         Ok(command.outcome(ended, killed, began.elapsed()))
     }
 }
@@ -198,23 +198,23 @@ impl Command {
             })
             .await;
         match answer {
-            Ok(answer) if answer.exit_code == 0 => match parse(&answer.result) {
-                Some(ended) => Ok(ended),
-                None => Err(ProviderError::Script {
-                    doing: "run a command".to_owned(),
-                    problem: format!("the answer is `{}`", answer.result.trim()),
-                }),
-            },
             Ok(answer) if answer.exit_code == NO_FOLDER => {
                 tracing::warn!(problem = answer.result.trim(), "running a command plainly");
                 self.run_plainly(live).await
             }
-            // The script itself was ended, by us or by the sandbox.
-            Ok(answer) => {
-                let mut left = self.what_is_left(live).await?;
-                left.exit_code = Some(answer.exit_code);
-                Ok(left)
-            }
+            Ok(answer) => match (parse(&answer.result), code_in(&answer.result)) {
+                (Some(ended), Some(code)) if code <= 128 => Ok(ended),
+                // A signal ended the command, and perhaps the script in the middle of its answer. Then the files are still there.
+                (_, code) if code.is_some() || answer.exit_code != 0 => {
+                    let mut left = self.what_is_left(live).await?;
+                    left.exit_code = Some(code.unwrap_or(answer.exit_code));
+                    Ok(left)
+                }
+                (_, _) => Err(ProviderError::Script {
+                    doing: "run a command".to_owned(),
+                    problem: format!("the answer is `{}`", answer.result.trim()),
+                }),
+            },
             Err(ProviderError::Client(error)) if is_command_timeout(&error) => {
                 self.what_is_left(live).await
             }
@@ -303,13 +303,18 @@ fn is_command_timeout(error: &ClientError) -> bool {
 /// `ended CODE`, then each output in a line of base64. A code of `-` is none.
 fn parse(answer: &str) -> Option<Ended> {
     let mut lines = answer.lines();
-    let code = lines.next()?.strip_prefix("ended ")?;
-    let mut bytes = || STANDARD.decode(lines.next().unwrap_or_default()).ok();
+    lines.next()?.strip_prefix("ended ")?;
+    let mut bytes = || STANDARD.decode(lines.next()?).ok();
     Some(Ended {
-        exit_code: code.parse().ok(),
+        exit_code: code_in(answer),
         stdout: bytes()?,
         stderr: bytes()?,
     })
+}
+
+fn code_in(answer: &str) -> Option<i32> {
+    let first = answer.lines().next()?;
+    first.strip_prefix("ended ")?.parse().ok()
 }
 
 fn text(value: OsString, what: &str) -> Result<String> {
@@ -340,5 +345,20 @@ impl Drop for EndOnDrop<'_> {
                 }
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_cut_off_is_not_taken_for_a_whole_one() {
+        let whole = parse("ended 3\nb3V0\n\n").unwrap();
+        assert_eq!((whole.exit_code, whole.stdout), (Some(3), b"out".to_vec()));
+        assert!(parse("ended 3\nb3V0").is_none());
+        assert!(parse("ended 3\nb3\n\n").is_none());
+        assert!(parse("Killed\nended 137\n\n\n").is_none());
+        assert_eq!(parse("ended -\n\n\n").unwrap().exit_code, None);
     }
 }
