@@ -101,6 +101,26 @@ new mode 100755
 }
 
 #[test]
+fn prefixes_are_prefixes_only_where_they_are() {
+    let hunk = "@@ -0,0 +1 @@\n+1\n";
+    for (head, name) in [
+        (
+            "diff --git b/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n",
+            "b/x -x",
+        ),
+        (
+            "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n",
+            "x -x",
+        ),
+        ("diff --git a/x b/x\n--- /dev/null\n+++ b/y\n", "y"),
+        ("--- /dev/null\n+++ b/x\n", "x"),
+        ("--- /dev/null\n+++ c/x\n", "c/x"),
+    ] {
+        check(&format!("{head}{hunk}"), &[], &[&format!("{name}: 1\n")]);
+    }
+}
+
+#[test]
 fn the_end_of_the_last_line_is_part_of_it() {
     let patch = "--- x\n+++ x\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n";
     check(patch, &[("x", "a")], &["x: a\n"]);

@@ -66,7 +66,7 @@ impl Provider {
             loop {
                 tokio::select! {
                     ended = &mut running => break ended?,
-                    () = &mut watching => {}
+                    never = &mut watching => match never {},
                     () = tokio::time::sleep(INTERRUPTS_EVERY), if interrupts.is_some() => {}
                 }
                 let asked = interrupts

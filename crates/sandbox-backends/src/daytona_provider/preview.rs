@@ -1,6 +1,8 @@
 //! Addresses of what a command serves.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::future::Future;
 use std::time::Duration;
 
 use holm_daytona_client::{ClientError, Toolbox};
@@ -59,16 +61,29 @@ impl PortWatch {
         }
     }
 
+    /// Tells of ports that are served while something is done, and of those that are left when it is done.
+    pub async fn during<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        served: &mut (dyn FnMut(Preview) + Send),
+    ) -> T {
+        let done = tokio::select! {
+            done = work => done,
+            never = self.watch(served) => match never {},
+        };
+        self.look(served).await;
+        done
+    }
+
     /// Tells of new ports until it is dropped. A look that fails says nothing: the next one may do better.
-    pub async fn watch(&mut self, served: &mut (dyn FnMut(Preview) + Send)) {
+    pub(super) async fn watch(&mut self, served: &mut (dyn FnMut(Preview) + Send)) -> Infallible {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             self.look(served).await;
         }
     }
 
-    /// One look.
-    pub async fn look(&mut self, served: &mut (dyn FnMut(Preview) + Send)) {
+    pub(super) async fn look(&mut self, served: &mut (dyn FnMut(Preview) + Send)) {
         let Ok(ports) = self.toolbox.ports().await else {
             return;
         };
