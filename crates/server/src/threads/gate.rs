@@ -104,3 +104,107 @@ fn failed(error: &(dyn std::error::Error + 'static)) -> Denied {
         message: "the server could not find out who asks; its log says why".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use holm_thread_log::MemoryStore;
+
+    use super::*;
+    use crate::tokens::{Grant, TTL_SECONDS_MAX, mint_stream_write_jwt};
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+    fn threads() -> Threads {
+        Threads::new(Arc::new(MemoryStore::default()), PathBuf::new())
+    }
+
+    fn after(seconds: i64) -> Timestamp {
+        Timestamp(NOW.0 + seconds * 1000)
+    }
+
+    async fn minted(threads: &Threads, operations: &[Operation]) -> String {
+        let grant = Grant {
+            run: "run-1".parse().unwrap(),
+            producer: "box-1".parse().unwrap(),
+            operations: operations.to_vec(),
+            ttl_seconds: TTL_SECONDS_MAX,
+        };
+        let thread = "t1".parse().unwrap();
+        let minted = mint_stream_write_jwt(&threads.keys, "house", &thread, grant, NOW).await;
+        minted.unwrap().jwt.into_inner()
+    }
+
+    #[tokio::test]
+    async fn a_token_is_an_access_to_one_stream() {
+        let threads = threads();
+        let token = minted(&threads, &[Operation::Append]).await;
+        let access = threads.token(&token, NOW).await.unwrap().unwrap();
+        assert_eq!(access.organization, "house");
+        let own = "holm-thread-t1".parse().unwrap();
+        assert_eq!(access.check(&own, Verb::Append), Ok(()));
+        for verb in [Verb::Read, Verb::Heartbeat, Verb::Manage] {
+            assert_eq!(
+                access.check(&own, verb).unwrap_err().status,
+                StatusCode::FORBIDDEN
+            );
+        }
+        let foreign = "holm-thread-t2".parse().unwrap();
+        assert!(access.check(&foreign, Verb::Append).is_err());
+        assert_eq!(access.writer().as_deref(), Some("run-1"));
+        assert!(
+            access
+                .check_producer(Some(&"box-2".parse().unwrap()))
+                .is_err()
+        );
+        // What is no token may be a key.
+        assert_eq!(threads.token("holm_0123456789abcdef", NOW).await, Ok(None));
+    }
+
+    #[tokio::test]
+    async fn the_reason_is_for_machines() {
+        let threads = threads();
+        let token = minted(&threads, &Operation::OF_A_RUN).await;
+        let refused = async |token: &str, now: Timestamp| {
+            let denied = threads.token(token, now).await.unwrap_err();
+            assert_eq!(denied.status, StatusCode::UNAUTHORIZED);
+            denied.code
+        };
+        assert_eq!(refused(&token, after(7_260)).await, "token_expired");
+        assert_eq!(refused(&token, after(-61)).await, "token_not_yet_valid");
+        assert_eq!(refused("eyJ.eyJ.x", NOW).await, "token_invalid");
+        assert!(threads.token(&token, after(7_259)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_ticket_is_an_access_for_one_reading() {
+        let threads = threads();
+        let ticket = Ticket {
+            organization: "house".to_owned(),
+            thread: "t1".parse().unwrap(),
+        };
+        let (text, _) = threads.tickets.issue(&ticket, NOW).await.unwrap();
+        let access = threads.ticket(text.expose(), NOW).await.unwrap().unwrap();
+        let own = "holm-thread-t1".parse().unwrap();
+        assert_eq!(access.check(&own, Verb::Read), Ok(()));
+        for verb in [Verb::Append, Verb::Heartbeat, Verb::Manage] {
+            assert!(access.check(&own, verb).is_err());
+        }
+        assert_eq!(threads.ticket(text.expose(), NOW).await, Ok(None));
+    }
+
+    #[test]
+    fn streams_that_are_no_threads_take_anything() {
+        let access = Access {
+            organization: "house".to_owned(),
+            scope: Scope::Whole,
+        };
+        let messages = || vec![Message::from(Bytes::from_static(b"1"))];
+        let admit = |name: &str| threads().admit(&name.parse().unwrap(), &access, messages());
+        assert_eq!(admit("events"), Ok(Admitted::Append(messages())));
+        assert_eq!(admit("holm-thread-a").unwrap_err().code, "entry_invalid");
+    }
+}
