@@ -81,9 +81,7 @@ pub(super) fn check(file: &SourceFile) -> Vec<Finding> {
         let is_allowed = match dependency.kind {
             Kind::Normal => allowed.contains(&used),
             // A crate that uses itself does so for features that only its tests have.
-            Kind::Test => {
-                allowed.contains(&used) || used == TEST_CRATE || used == crate_name
-            }
+            Kind::Test => allowed.contains(&used) || used == TEST_CRATE || used == crate_name,
         };
         if !is_allowed {
             let message = format!("`{crate_name}` may not depend on `{used}`");
