@@ -3,5 +3,6 @@
 mod disk;
 mod kill;
 mod model;
+mod moving;
 mod power_cut;
 mod use_and_misuse;
