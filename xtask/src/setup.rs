@@ -1,8 +1,9 @@
 //! `cargo xtask setup`: installs what the tests, or the benchmarks, call and this machine lacks.
 
 use std::fs;
+use std::path::Path;
 
-use crate::process::{self, Failure, Outcome, cargo, program};
+use crate::process::{self, Context as _, Failure, Outcome, cargo, program};
 use crate::sdk;
 use crate::workspace;
 
@@ -42,6 +43,14 @@ const PACKAGES: &[Package] = &[
     package("python3-venv", "python3", Purpose::Tests),
     package("npm", "npm", Purpose::Tests),
     package("openssh-client", "ssh", Purpose::Tests),
+    // Threads of several servers: tests start servers of their own.
+    package("postgresql", "postgres", Purpose::Tests),
+    // Boxes on the host's system have the host's.
+    package(
+        "openssh-sftp-server",
+        "/usr/lib/openssh/sftp-server",
+        Purpose::Tests,
+    ),
     // The root file system of many machines is not fit for measuring (see `bench`).
     package("xfsprogs", "mkfs.xfs", Purpose::Benchmarks),
     package("crun", "crun", Purpose::Benchmarks),
@@ -105,7 +114,7 @@ pub(crate) fn run(purpose: Purpose) -> Outcome {
         .iter()
         .copied()
         .filter(|package| is_for(*package, purpose))
-        .filter(|package| workspace::find_program(package.program).is_none())
+        .filter(|package| !is_there(*package))
         .collect();
     let machine = Machine {
         user: if workspace::is_root() {
@@ -139,7 +148,32 @@ pub(crate) fn run(purpose: Purpose) -> Outcome {
     ensure_nextest()
 }
 
+/// Debian keeps the programs of Postgres apart from all others, by version.
+fn is_there(package: Package) -> bool {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let mut folders = versions.flatten().map(|version| version.path().join("bin"));
+    workspace::find_program(package.program).is_some()
+        || folders.any(|folder| folder.join(package.program).is_file())
+}
+
+/// While it is there, installing Postgres makes no database of the system and starts none: tests start their own.
+const NO_CLUSTER: &str = "/etc/postgresql-common/createcluster.d/holm.conf";
+
 fn install(names: &[&str]) -> Outcome {
+    if !names.contains(&"postgresql") {
+        return install_packages(names);
+    }
+    if let Some(folder) = Path::new(NO_CLUSTER).parent() {
+        fs::create_dir_all(folder).context(format_args!("create `{}`", folder.display()))?;
+    }
+    fs::write(NO_CLUSTER, "create_main_cluster = false\n")
+        .context(format_args!("write `{NO_CLUSTER}`"))?;
+    let outcome = install_packages(names);
+    fs::remove_file(NO_CLUSTER).context(format_args!("remove `{NO_CLUSTER}`"))?;
+    outcome
+}
+
+fn install_packages(names: &[&str]) -> Outcome {
     let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
     arguments.extend(names);
     if !has_package_lists() {

@@ -36,8 +36,10 @@ pub enum Event {
 pub struct PartHeaders {
     /// The field's name.
     pub name: String,
-    /// Whether the client calls it a file.
-    pub is_file: bool,
+    /// What the file is called: `filename*` if it is there and can be read, else `filename`.
+    pub file_name: Option<String>,
+    /// How long the content is, if the sender says so.
+    pub content_length: Option<u64>,
 }
 
 /// The body is not what its content type says.
@@ -209,17 +211,48 @@ impl Multipart {
 fn parse_headers(headers: &[u8]) -> Result<PartHeaders, MultipartError> {
     let malformed = || MultipartError::MalformedHeaders;
     let headers = std::str::from_utf8(headers).map_err(|_| malformed())?;
-    let disposition = headers
-        .split("\r\n")
-        .filter_map(|line| line.split_once(':'))
-        .find(|(name, _)| name.trim().eq_ignore_ascii_case("content-disposition"))
-        .map(|(_, value)| value)
-        .ok_or_else(malformed)?;
+    let value = |wanted: &str| {
+        headers
+            .split("\r\n")
+            .filter_map(|line| line.split_once(':'))
+            .find(|(name, _)| name.trim().eq_ignore_ascii_case(wanted))
+            .map(|(_, value)| value)
+    };
+    let disposition = value("content-disposition").ok_or_else(malformed)?;
     let parameters = Parameters::parse(disposition).ok_or_else(malformed)?;
+    let (plain, extended) = (parameters.get("filename"), parameters.get("filename*"));
     Ok(PartHeaders {
         name: parameters.get("name").ok_or_else(malformed)?.to_owned(),
-        is_file: parameters.get("filename").is_some() || parameters.get("filename*").is_some(),
+        file_name: extended
+            .and_then(extended_value)
+            .or_else(|| plain.map(str::to_owned)),
+        content_length: value("content-length").and_then(|length| length.trim().parse().ok()),
     })
+}
+
+/// A value in the form of RFC 5987 (`utf-8''a%20b`); `None` if it is malformed, or not in UTF-8.
+fn extended_value(value: &str) -> Option<String> {
+    let (charset, rest) = value.split_once('\'')?;
+    let (_language, encoded) = rest.split_once('\'')?;
+    if !charset.eq_ignore_ascii_case("utf-8") {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(encoded.len());
+    let mut rest = encoded.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let [high, low] = *digits else { return None };
+        let digit = |byte| char::from(byte).to_digit(16);
+        let byte = digit(high)? * 16 + digit(low)?;
+        bytes.push(u8::try_from(byte).ok()?);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// The boundary that a content type names, if it is `multipart/form-data` with a boundary.

@@ -52,7 +52,7 @@ pub enum GatewayError {
 }
 
 pub struct Gateway {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 pub(crate) struct Shared {

@@ -12,6 +12,7 @@ mod address;
 mod answer;
 mod authority;
 mod connection;
+mod direct;
 mod forward;
 mod gateway;
 mod headers;
@@ -33,6 +34,7 @@ mod tunnel;
 mod watched;
 
 pub use authority::{AuthorityError, CertificateAuthority};
+pub use direct::DirectError;
 pub use gateway::{Gateway, GatewayError, Handle, Settings};
 pub use host::{Host, HostError};
 pub use limits::Limits;

@@ -1,7 +1,7 @@
 //! One sandbox as the gateway knows it, and the only way out of it: [`Sandbox::dial`].
 //!
-//! **Invariant:** every connection to the outside is made here, to an address that the policy has
-//! just allowed.
+//! **Invariant:** every connection of a sandbox to the outside is made here, to an address that the
+//! policy has just allowed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::target::Destination;
 use crate::tasks::Tasks;
 
 /// A name may lead to any number of addresses; more than these are not looked at.
-const CANDIDATES_MAX: usize = 16;
+pub(crate) const CANDIDATES_MAX: usize = 16;
 
 pub(crate) struct Sandbox {
     pub(crate) shared: Arc<Shared>,
@@ -183,7 +183,7 @@ pub(crate) fn without_delay(stream: &TcpStream) {
 
 /// Asks the kernel whether an address is one of this machine's, without sending anything: only
 /// those can be bound to, except where the administrator allows all.
-fn place(address: IpAddr) -> Place {
+pub(crate) fn place(address: IpAddr) -> Place {
     let foreign = match address {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),

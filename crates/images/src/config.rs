@@ -10,6 +10,9 @@ use crate::error::{ImagesError, Result};
 /// The version of `image.json`.
 pub const IMAGE_FILE_VERSION: u32 = 1;
 
+const PROCESS_BYTES_MAX: usize = 256 * 1024;
+const USER_BYTES_MAX: usize = 256;
+
 /// What an image says about the processes in it. Nothing here is checked: it is the image's word.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageConfig {
@@ -92,12 +95,39 @@ impl OciConfig {
         let parsed: Self = serde_json::from_slice(bytes).map_err(|error| {
             ImagesError::invalid("the image's configuration", error.to_string())
         })?;
+        parsed.check_size()?;
         let wanted = format!("linux/{}", this_architecture());
         let found = format!("{}/{}", parsed.os, parsed.architecture);
         if found != wanted {
             return Err(ImagesError::WrongPlatform { wanted, found });
         }
         Ok(parsed)
+    }
+
+    /// What is said about processes is kept with everything that is made from the image.
+    fn check_size(&self) -> Result<()> {
+        let Some(process) = &self.config else {
+            return Ok(());
+        };
+        let lists = [&process.entrypoint, &process.cmd, &process.env];
+        let words = lists.into_iter().flatten().flatten();
+        let texts = [&process.user, &process.working_dir].into_iter().flatten();
+        let ports = process.exposed_ports.iter().flat_map(BTreeMap::keys);
+        let bytes: usize = words
+            .chain(texts)
+            .chain(ports)
+            .map(|text| text.len() + 1)
+            .sum();
+        let user = process.user.as_ref().map_or(0, String::len);
+        if bytes > PROCESS_BYTES_MAX || user > USER_BYTES_MAX {
+            return Err(ImagesError::invalid(
+                "the image's configuration",
+                format!(
+                    "it says more than {PROCESS_BYTES_MAX} bytes about its processes, or {USER_BYTES_MAX} about its user"
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// Digests of the uncompressed layers.
@@ -160,5 +190,24 @@ mod tests {
         assert!(error.contains("linux/s390x"), "{error}");
         assert!(OciConfig::parse(br#"{"architecture":"amd64","os":"windows"}"#).is_err());
         assert!(OciConfig::parse(b"[]").is_err());
+    }
+
+    #[test]
+    fn what_says_too_much_is_refused() {
+        let parse = |config: serde_json::Value| {
+            let arch = this_architecture();
+            let config = serde_json::json!({"architecture": arch, "os": "linux", "config": config});
+            OciConfig::parse(config.to_string().as_bytes())
+        };
+        let long = "x".repeat(PROCESS_BYTES_MAX);
+        assert!(parse(serde_json::json!({"Env": [&long[..1000]], "User": "app"})).is_ok());
+        for config in [
+            serde_json::json!({"User": &long[..=USER_BYTES_MAX]}),
+            serde_json::json!({"Env": [&long]}),
+            serde_json::json!({"Cmd": vec![""; PROCESS_BYTES_MAX + 1]}),
+            serde_json::json!({"ExposedPorts": {&long: {}}}),
+        ] {
+            assert!(parse(config).is_err());
+        }
     }
 }

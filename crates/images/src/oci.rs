@@ -235,7 +235,15 @@ impl Layout {
         let bytes = self
             .folder
             .read(path, DOCUMENT_BYTES_MAX)
-            .map_err(|error| from_files(&self.path.join(path), error))?;
+            .map_err(|error| {
+                if matches!(error, FilesError::NotFound { .. }) {
+                    return ImagesError::invalid(
+                        format!("folder `{}`", self.path.display()),
+                        "it is no OCI image layout: it has no `index.json`",
+                    );
+                }
+                from_files(&self.path.join(path), error)
+            })?;
         let mut document = Document::parse(&bytes)?;
         if let Document::Index(index) = &document {
             index.refuse_several_images()?;

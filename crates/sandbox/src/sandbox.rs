@@ -237,6 +237,8 @@ pub struct KeptBranch {
     pub commits_ahead: u64,
     /// Who made its last commit.
     pub origin: BranchOrigin,
+    /// The file of this machine that holds it, where it is in no repository: `git fetch FILE NAME` brings it home.
+    pub bundle: Option<PathBuf>,
 }
 
 /// Who made the last commit of a kept branch.

@@ -15,6 +15,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -55,6 +57,25 @@ pub(crate) enum Stop {
 /// Where a request came from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Whether a connection whose client takes nothing is given up. A request that is answered with more than fits into buffers asks for it;
+/// terminals and tunnels may be as quiet as they like.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WritePatience(Arc<AtomicBool>);
+
+impl WritePatience {
+    pub(crate) fn limit(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn lift(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    fn is_limited(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// What connections are served with.
 #[derive(Clone)]
@@ -100,6 +121,9 @@ pub(crate) async fn run(listener: TcpListener, serving: Serving, mut stop: watch
             inner: stream,
             _permit: permit,
             _open: serving.metrics.connection_opened(),
+            patience: WritePatience::default(),
+            silence_max: serving.limits.silence_max,
+            stuck: None,
         };
         let serving = serving.clone();
         let mut cut = stop.clone();
@@ -150,23 +174,31 @@ impl Serving {
         peer: SocketAddr,
         stop: watch::Receiver<Stop>,
     ) {
+        let patience = stream.patience.clone();
         let Some(tls) = &self.tls else {
-            return self.requests(stream, peer, stop).await;
+            return self.requests(stream, peer, patience, stop).await;
         };
         match tokio::time::timeout(HANDSHAKE_PATIENCE, tls.accept(stream)).await {
-            Ok(Ok(stream)) => self.requests(stream, peer, stop).await,
+            Ok(Ok(stream)) => self.requests(stream, peer, patience, stop).await,
             Ok(Err(error)) => tracing::debug!(%peer, %error, "a TLS handshake failed"),
             Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
         }
     }
 
-    async fn requests<S>(&self, stream: S, peer: SocketAddr, mut stop: watch::Receiver<Stop>)
-    where
+    async fn requests<S>(
+        &self,
+        stream: S,
+        peer: SocketAddr,
+        patience: WritePatience,
+        mut stop: watch::Receiver<Stop>,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let app = self.app.clone();
         let service = app.map_request(move |mut request: Request<Incoming>| {
+            patience.lift();
             request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(patience.clone());
             request.map(Body::new)
         });
         let connection = http1::Builder::new()
@@ -195,6 +227,32 @@ struct Counted<S> {
     inner: S,
     _permit: OwnedSemaphorePermit,
     _open: OpenGuard,
+    patience: WritePatience,
+    silence_max: Duration,
+    /// Since when the client takes nothing.
+    stuck: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Counted<S> {
+    /// Gives a write up that has waited for too long.
+    fn in_time<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() || !self.patience.is_limited() {
+            self.stuck = None;
+            return written;
+        }
+        let silence_max = self.silence_max;
+        let stuck = self
+            .stuck
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(silence_max)));
+        match stuck.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
@@ -213,7 +271,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, bytes)
+        let written = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.in_time(context, written)
     }
 
     fn poll_write_vectored(
@@ -221,7 +280,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
+        self.in_time(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -8,12 +8,13 @@ use socketioxide::layer::SocketIoLayer;
 
 use crate::error::{ApiError, Plane, render};
 use crate::state::AppState;
-use crate::{api, missing, preview, request, toolbox};
+use crate::{api, missing, preview, request, streams, threads, toolbox};
 
 /// The whole server as a service.
 pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
     let json_bytes_max = state.config.limits.json_bytes_max;
     let control = api::router()
+        .merge(threads::router())
         .fallback(missing::of_control)
         .method_not_allowed_fallback(missing::method_of_control)
         .layer(from_fn(finish))
@@ -33,6 +34,7 @@ pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
         .nest("/api/toolbox/{sandbox}/toolbox", inside())
         .nest("/api", control)
         .nest("/toolbox/{sandbox}", inside())
+        .merge(streams::router())
         .merge(api::health::router())
         .merge(
             api::metrics::router().layer(from_fn(|request: Request, next: Next| {

@@ -4,7 +4,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use holm_daytona_wire::Hidden;
 use holm_images::BuildNetwork;
+
+/// Shorter than the patience of most proxies.
+pub const LONG_POLL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Everything that the command line decides.
 #[derive(Debug, Clone)]
@@ -23,7 +27,29 @@ pub struct ServerConfig {
     pub toolchain_home: Option<PathBuf>,
     /// What the steps of image builds can reach.
     pub build_network: BuildNetwork,
+    /// Where streams and threads are kept.
+    pub streams: StreamsPlace,
+    /// How long a reader of a stream waits for something new.
+    pub long_poll_timeout: Duration,
+    /// Whether subscriptions may call programs on this machine.
+    pub local_calls: LocalCalls,
     pub limits: ServerLimits,
+}
+
+/// Where streams and threads are kept.
+#[derive(Debug, Clone)]
+pub enum StreamsPlace {
+    /// In the server's own database.
+    Sqlite,
+    /// In a database that other servers use too.
+    Postgres { url: Hidden },
+}
+
+/// Whether users may have this server call programs on its own machine, which trust whoever is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocalCalls {
+    Refused,
+    Allowed,
 }
 
 /// Certificate and key, in PEM.
@@ -46,8 +72,14 @@ pub struct ServerLimits {
     pub header_patience: Duration,
     /// A JSON body.
     pub json_bytes_max: usize,
+    /// What one request may add to a stream.
+    pub entry_bytes_max: usize,
     /// One uploaded file.
     pub upload_bytes_max: u64,
+    /// One blob of a thread.
+    pub blob_bytes_max: u64,
+    /// All blobs of one thread.
+    pub thread_blobs_bytes_max: u64,
     /// How long a client may send or take nothing in the middle of a file.
     pub silence_max: Duration,
     /// Terminals of one sandbox.
@@ -56,6 +88,8 @@ pub struct ServerLimits {
     pub sessions_max: usize,
     /// What one command may print into one answer; the rest is dropped and said to be.
     pub output_bytes_max: usize,
+    /// What commands have printed into answers that are not sent yet, all together.
+    pub answers_bytes_max: usize,
     /// How long a program in a box may take until its answer begins.
     pub preview_patience: Duration,
     /// How often the clocks of sandboxes are looked at.
@@ -74,11 +108,15 @@ impl Default for ServerLimits {
             header_bytes_max: 64 * 1024,
             header_patience: Duration::from_secs(30),
             json_bytes_max: 16 * 1024 * 1024,
+            entry_bytes_max: 16 * 1024 * 1024,
             upload_bytes_max: 64 * 1024 * 1024 * 1024,
+            blob_bytes_max: 256 * 1024 * 1024,
+            thread_blobs_bytes_max: 4 * 1024 * 1024 * 1024,
             silence_max: Duration::from_secs(60),
             terminals_max: 64,
             sessions_max: 256,
             output_bytes_max: 64 * 1024 * 1024,
+            answers_bytes_max: 256 * 1024 * 1024,
             preview_patience: Duration::from_secs(10 * 60),
             tick: Duration::from_secs(10),
             minute: Duration::from_secs(60),
@@ -98,6 +136,9 @@ impl ServerConfig {
             preview_domain: None,
             toolchain_home: None,
             build_network: BuildNetwork::None,
+            streams: StreamsPlace::Sqlite,
+            long_poll_timeout: LONG_POLL_TIMEOUT,
+            local_calls: LocalCalls::Refused,
             limits: ServerLimits::default(),
         }
     }
@@ -120,6 +161,11 @@ impl ServerConfig {
 
     pub fn volumes(&self) -> PathBuf {
         self.data.join("volumes")
+    }
+
+    /// What is too big for entries of threads.
+    pub fn thread_blobs(&self) -> PathBuf {
+        self.data.join("thread-blobs")
     }
 
     /// Logs of builds.
@@ -147,9 +193,10 @@ impl ServerConfig {
     }
 
     /// All folders that a server keeps.
-    pub(crate) fn folders(&self) -> [PathBuf; 7] {
+    pub(crate) fn folders(&self) -> [PathBuf; 8] {
         [
             self.builds(),
+            self.thread_blobs(),
             self.layers(),
             self.boxes(),
             self.bases(),

@@ -17,6 +17,7 @@ mod accept;
 pub mod api;
 mod app;
 mod auth;
+mod buffers;
 mod builds;
 mod builtin;
 mod clock;
@@ -36,10 +37,15 @@ mod serve;
 mod snapshots;
 mod ssh;
 mod state;
+mod streams;
+pub mod threads;
 mod tls;
+mod tokens;
 pub mod toolbox;
 
-pub use config::{ServerConfig, ServerLimits, TlsFiles};
+pub use config::{
+    LONG_POLL_TIMEOUT, LocalCalls, ServerConfig, ServerLimits, StreamsPlace, TlsFiles,
+};
 pub use error::{ApiError, ServeError};
 pub use holm_images::BuildNetwork;
 pub use serve::{Server, ServerHandle};

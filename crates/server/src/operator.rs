@@ -84,6 +84,10 @@ pub enum OperatorError {
     NotStopped { id: String, state: SandboxState },
     #[error("there is no snapshot `{name}`")]
     Unknown { name: String },
+    #[error("snapshot `{name}` was removed while it was made")]
+    RemovedMeanwhile { name: String },
+    #[error("{count} snapshots are called `{name}`")]
+    Ambiguous { name: String, count: usize },
     #[error("snapshot `{name}` belongs to every server")]
     BuiltIn { name: String },
     #[error("{message}")]
@@ -102,12 +106,18 @@ impl OperatorError {
             Self::NotStopped { .. } => {
                 Some("start the server and stop the sandbox; its files have to keep still".into())
             }
+            Self::UnknownSandbox { .. } => Some(
+                "sandboxes are named by their ids here, as `GET /api/sandbox` lists them".into(),
+            ),
+            Self::Ambiguous { .. } => {
+                Some("use its id, which `holm snapshot list --json` shows".into())
+            }
             Self::Unknown { .. } => Some("`holm snapshot list` shows those that exist".into()),
             Self::BuiltIn { .. } => Some("it costs nothing: it is the host's own system".into()),
             Self::Image { .. }
             | Self::Copy { .. }
             | Self::Lock { .. }
-            | Self::UnknownSandbox { .. }
+            | Self::RemovedMeanwhile { .. }
             | Self::Refused { .. } => None,
         }
     }
@@ -145,7 +155,13 @@ pub fn create_snapshot(
         Ok(()) => {
             record.state = SnapshotState::Active;
             record.updated_at = clock::now();
-            store.put(&record)?;
+            store.write(|transaction| {
+                if transaction.get::<SnapshotRecord>(&record.id)?.is_none() {
+                    let name = record.name.clone();
+                    return Err(OperatorError::RemovedMeanwhile { name });
+                }
+                Ok(transaction.put(&record)?)
+            })?;
             Ok(record)
         }
         Err(error) => {
@@ -170,16 +186,27 @@ pub fn list_snapshots(store: &Store) -> Result<Vec<(SnapshotRecord, Option<Strin
     Ok(snapshots.into_iter().map(with_owner).collect())
 }
 
-/// Removes a snapshot by its id or its name. Sandboxes that were made from it stay.
+/// Removes a snapshot by its id, or by its name if only one organisation has one of that name. Sandboxes that were
+/// made from it stay.
 pub fn remove_snapshot(store: &Store, id_or_name: &str) -> Result<SnapshotRecord> {
     let unknown = || OperatorError::Unknown {
         name: id_or_name.to_owned(),
     };
-    let all: Vec<SnapshotRecord> = store.all()?;
-    let found = all
-        .into_iter()
-        .find(|snapshot| snapshot.id == id_or_name || snapshot.name == id_or_name)
-        .ok_or_else(unknown)?;
+    let mut all: Vec<SnapshotRecord> = store.all()?;
+    // Ids first: a name is whatever its organisation chose, also the id of another's.
+    if all.iter().any(|snapshot| snapshot.id == id_or_name) {
+        all.retain(|snapshot| snapshot.id == id_or_name);
+    } else {
+        all.retain(|snapshot| snapshot.name == id_or_name);
+    }
+    let count = all.len();
+    let found = all.pop().ok_or_else(unknown)?;
+    if count > 1 {
+        return Err(OperatorError::Ambiguous {
+            name: found.name,
+            count,
+        });
+    }
     if found.organization.is_empty() && builtin::has(&found.name) {
         return Err(OperatorError::BuiltIn { name: found.name });
     }
@@ -330,5 +357,42 @@ fn import(
         SnapshotSource::Sandbox(sandbox) => Err(ImagesError::NotFound {
             name: sandbox.clone(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds a snapshot and gives its id.
+    fn add(store: &Store, organization: &str, name: &str) -> String {
+        let new = OperatorSnapshot {
+            name: name.to_owned(),
+            source: SnapshotSource::Image("image".into()),
+            cpu: None,
+            memory_gib: None,
+            disk_gib: None,
+        };
+        let record = SnapshotRecord {
+            organization: organization.to_owned(),
+            ..general(&new).unwrap()
+        };
+        store.put(&record).unwrap();
+        record.id
+    }
+
+    #[test]
+    fn nobody_elses_snapshot_is_removed_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("holm.db")).unwrap();
+        let [ours, theirs] = ["one", "two"].map(|owner| add(&store, owner, "tools"));
+        // Called what another's id is.
+        let posing = add(&store, "two", &ours);
+        let refused = remove_snapshot(&store, "tools").unwrap_err();
+        assert_eq!(refused.to_string(), "2 snapshots are called `tools`");
+        assert_eq!(remove_snapshot(&store, &ours).unwrap().id, ours);
+        assert_eq!(remove_snapshot(&store, "tools").unwrap().id, theirs);
+        assert_eq!(remove_snapshot(&store, &ours).unwrap().id, posing);
+        assert!(remove_snapshot(&store, "tools").is_err());
     }
 }

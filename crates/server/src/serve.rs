@@ -4,15 +4,18 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use holm_sandbox_linux::Engine;
 use holm_store::Store;
+use holm_thread_log::StreamStore;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::accept::{self, Serving, Stop};
 use crate::app::app;
+use crate::buffers::Buffers;
 use crate::builds::Builds;
 use crate::builtin;
 use crate::config::ServerConfig;
@@ -24,7 +27,15 @@ use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
 use crate::ssh;
 use crate::state::Shared;
+use crate::streams::access::Gate;
+use crate::streams::body::Bodies;
+use crate::streams::place;
+use crate::streams::subscriptions::Keeper;
+use crate::threads::Threads;
 use crate::tls;
+
+/// How often it is looked at whether the streams are still in use.
+const LET_GO: Duration = Duration::from_millis(2);
 
 /// A server that is set up and does not listen yet.
 #[derive(Debug)]
@@ -45,6 +56,9 @@ pub struct ServerHandle {
     /// What goes on beside the requests.
     aside: Vec<JoinHandle<()>>,
     builds: Arc<Builds>,
+    /// The streams, as long as somebody uses them.
+    streams: Weak<dyn StreamStore>,
+    drain: Duration,
 }
 
 impl Server {
@@ -89,6 +103,8 @@ impl Server {
             source,
         };
         let tls = self.config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let streams = place::open(&self.config).await?;
+        let still_used = Arc::downgrade(&streams);
         let listener = accept::listen(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let door = match self.config.ssh_listen {
@@ -120,13 +136,47 @@ impl Server {
             tokio::spawn(Arc::clone(&metrics).count(sandboxes.changes())),
         ];
         let lock = self._lock;
+        let (stop, stopped) = watch::channel(Stop::NotYet);
+        let threads = Arc::new(Threads::new(Arc::clone(&streams), config.thread_blobs()));
+        let blobs = config.thread_blobs();
+        threads
+            .clear_uploads()
+            .map_err(|source| ServeError::Folder {
+                doing: "clear",
+                path: blobs,
+                source,
+            })?;
+        let gate: Arc<dyn Gate> = threads.clone();
+        aside.push(tokio::spawn({
+            let threads = Arc::clone(&threads);
+            async move { threads.collect().await }
+        }));
+        let limits = config.limits;
+        let subscriptions = Arc::new(Keeper::new(
+            Arc::clone(&streams),
+            Arc::clone(&sandboxes.making),
+            config.local_calls,
+            stopped.clone(),
+        ));
+        aside.push(tokio::spawn(Arc::clone(&subscriptions).run()));
+        aside.push(tokio::spawn(place::run_sweeps(
+            Arc::clone(&streams),
+            limits.tick,
+        )));
         let state = Arc::new(Shared {
+            buffers: Buffers::new(config.limits.answers_bytes_max),
             config,
             store: self.store,
             sandboxes,
             builds: Arc::clone(&builds),
             metrics: Arc::clone(&metrics),
             ssh: door.as_ref().map(|door| door.address),
+            streams,
+            threads,
+            gate,
+            bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
+            subscriptions,
+            stopping: stopped.clone(),
         });
         if let Some(door) = door {
             aside.push(tokio::spawn(ssh::run(door, state.clone())));
@@ -145,7 +195,6 @@ impl Server {
             tls,
             metrics,
         };
-        let (stop, stopped) = watch::channel(Stop::NotYet);
         let serving = tokio::spawn(async move {
             let _lock = lock;
             accept::run(listener, serving, stopped).await;
@@ -156,6 +205,8 @@ impl Server {
             serving,
             aside,
             builds,
+            streams: still_used,
+            drain: limits.drain,
         })
     }
 }
@@ -171,6 +222,19 @@ impl ServerHandle {
         drop(self.serving.await);
         self.builds.close().await;
         self.stop.send_replace(Stop::Cut);
+        for task in self.aside {
+            // It was aborted.
+            drop(task.await);
+        }
+        // What was taken is stored, and the database is free for the next server, when the last user has let go of it.
+        let unused = async {
+            while self.streams.strong_count() > 0 {
+                tokio::time::sleep(LET_GO).await;
+            }
+        };
+        if tokio::time::timeout(self.drain, unused).await.is_err() {
+            tracing::warn!("the streams are still in use");
+        }
     }
 }
 

@@ -2,13 +2,15 @@
 
 use holm_daytona_wire::error::ErrorCode;
 use holm_daytona_wire::snapshot::SnapshotState;
-use holm_store::Store;
+use holm_store::{Store, StoreError};
 
+use crate::clock::{self, Millis};
 use crate::error::{ApiError, Result};
 use crate::records::SnapshotRecord;
 
 /// Snapshots of one organisation, those behind its Dockerfiles included.
 const SNAPSHOTS_MAX: usize = 1_000;
+const USE_NOTED_EVERY_MILLIS: Millis = 60_000;
 
 /// A snapshot that was asked for by what it is built from.
 #[derive(Debug)]
@@ -44,6 +46,29 @@ pub(crate) fn find_or_add_build(store: &Store, mut wanted: SnapshotRecord) -> Re
         }
         transaction.put(&wanted)?;
         Ok(Wanted::New(wanted))
+    })
+}
+
+/// Writes down that sandboxes are made from a snapshot. Not each of them: the time is for people, and each note waits
+/// for the disk.
+pub(crate) fn note_use(store: &Store, used: &SnapshotRecord) -> Result<(), StoreError> {
+    let now = clock::now();
+    let is_noted = |snapshot: &SnapshotRecord| {
+        let noted = snapshot.last_used_at;
+        noted.is_some_and(|at| now.saturating_sub(at) < USE_NOTED_EVERY_MILLIS)
+    };
+    if is_noted(used) {
+        return Ok(());
+    }
+    store.write(|transaction| {
+        match transaction.get::<SnapshotRecord>(&used.id)? {
+            Some(snapshot) if !is_noted(&snapshot) => transaction.put(&SnapshotRecord {
+                last_used_at: Some(now),
+                ..snapshot
+            }),
+            // Somebody was quicker, or has deleted it.
+            Some(_) | None => Ok(()),
+        }
     })
 }
 

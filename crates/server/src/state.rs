@@ -6,11 +6,19 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use axum::http::header::HOST;
 use holm_store::Store;
+use holm_thread_log::StreamStore;
+use tokio::sync::watch;
 
+use crate::accept::Stop;
+use crate::buffers::Buffers;
 use crate::builds::Builds;
 use crate::config::ServerConfig;
 use crate::metrics::Metrics;
 use crate::sandboxes::Sandboxes;
+use crate::streams::access::Gate;
+use crate::streams::body::Bodies;
+use crate::streams::subscriptions::Keeper;
+use crate::threads::Threads;
 
 /// The server, as handlers see it. Cheap to clone.
 pub(crate) type AppState = Arc<Shared>;
@@ -22,8 +30,20 @@ pub(crate) struct Shared {
     pub(crate) sandboxes: Arc<Sandboxes>,
     pub(crate) builds: Arc<Builds>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) buffers: Buffers,
     /// Where SSH is served.
     pub(crate) ssh: Option<SocketAddr>,
+    /// Where streams are kept.
+    pub(crate) streams: Arc<dyn StreamStore>,
+    pub(crate) threads: Arc<Threads>,
+    /// What threads add to streams.
+    pub(crate) gate: Arc<dyn Gate>,
+    /// The memory for what is added to them.
+    pub(crate) bodies: Bodies,
+    /// Those who are woken when streams have grown.
+    pub(crate) subscriptions: Arc<Keeper>,
+    /// How far the end of the server is: those who wait for streams need not wait any longer.
+    pub(crate) stopping: watch::Receiver<Stop>,
 }
 
 impl Shared {

@@ -3,6 +3,7 @@
 //! - [`Store`] opens the database, brings it to this version, and hands out transactions.
 //! - [`Document`] is a thing with an id, an owner and a name; each kind has a table of its own.
 //! - [`SqliteStreams`] keeps streams in the same database.
+//! - [`PostgresStreams`] keeps streams in Postgres, for several servers over the same threads.
 //! - [`sweep()`] removes streams whose time is over.
 //!
 //! This crate alone speaks SQL. It knows no HTTP, no boxes and no clock: times are given by the caller.
@@ -10,6 +11,7 @@
 
 mod document;
 mod error;
+mod postgres;
 mod schema;
 mod sqlite;
 mod store;
@@ -17,6 +19,7 @@ mod sweep;
 
 pub use document::{Document, Kind};
 pub use error::{Result, StoreError};
+pub use postgres::{PostgresError, PostgresOptions, PostgresStreams};
 pub use schema::SCHEMA_VERSION;
 pub use sqlite::{FailStop, SqliteOptions, SqliteStreams};
 #[cfg(any(test, feature = "testing"))]

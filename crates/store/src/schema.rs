@@ -50,6 +50,8 @@ fn connect(path: &Path) -> Result<Connection> {
         // An acknowledged change survives a power cut, not only a killed process.
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
+        // What is deleted or replaced may be a secret: it is written over, not only forgotten.
+        connection.pragma_update(None, "secure_delete", true)?;
         Ok(connection)
     });
     opened.map_err(|source| StoreError::Open {

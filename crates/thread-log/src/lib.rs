@@ -4,10 +4,12 @@
 //!   [`etag`], [`sse`], [`segment`].
 //! - [`Command`] and [`Decision`] are what can be asked and answered; [`Batch`] decides, from [`Facts`], and yields [`Changes`].
 //! - [`StreamStore`] is the contract of a place to keep streams; [`Hub`] wakes those who wait for them.
+//! - [`subscription`] is the state machine of those who are woken when streams have grown.
 //! - [`Rules`] make documents follow from entries, such as the row of a thread.
+//! - [`threads`]: what entries of threads are, and the row that follows from them.
 //! - `MemoryStore` (feature `testing`) keeps nothing, and is what other stores are compared with.
 //!
-//! This crate knows no HTTP, no agents and no database, and reads no clock.
+//! This crate knows no HTTP and no database, starts no agent, and reads no clock.
 
 mod changes;
 mod command;
@@ -29,6 +31,8 @@ pub mod segment;
 pub mod sse;
 mod state;
 mod store;
+pub mod subscription;
+pub mod threads;
 mod wake;
 
 pub use changes::{Changes, NewEntry, NewKey};

@@ -20,8 +20,9 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// The end of an entry, or the start of a stream. As text it sorts as it does here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The end of an entry, or the start of a stream. As text, which it is in JSON, it sorts as it does here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Offset {
     /// Who wrote the entry; 0 at the start.
     segment: u64,
@@ -65,6 +66,20 @@ impl fmt::Display for Offset {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("this is no offset: use one from `Stream-Next-Offset`, or `-1` for the start, or `now`")]
 pub struct OffsetError;
+
+impl From<Offset> for String {
+    fn from(offset: Offset) -> Self {
+        offset.to_string()
+    }
+}
+
+impl TryFrom<String> for Offset {
+    type Error = OffsetError;
+
+    fn try_from(text: String) -> Result<Self, OffsetError> {
+        text.parse()
+    }
+}
 
 impl FromStr for Offset {
     type Err = OffsetError;

@@ -94,7 +94,8 @@ pub fn write_comment(out: &mut Vec<u8>) {
 
 /// No line of the text can become a line of the format: each gets its own prefix.
 fn write_event(out: &mut Vec<u8>, kind: &str, id: Offset, text: &str) {
-    out.extend_from_slice(format!("event: {kind}\nid: {id}\n").as_bytes());
+    // The id comes first: there are readers that look for `data:` right after `event:`.
+    out.extend_from_slice(format!("id: {id}\nevent: {kind}\n").as_bytes());
     for line in split_lines(text) {
         out.extend_from_slice(b"data:");
         // One space after the colon is the format's own.
@@ -172,15 +173,15 @@ mod tests {
     fn entries_become_events() {
         assert_eq!(
             data(Encoding::Text, b"hi"),
-            format!("event: data\nid: {NEXT}\ndata:hi\n\n")
+            format!("id: {NEXT}\nevent: data\ndata:hi\n\n")
         );
         assert_eq!(
             data(Encoding::Json, b"{\"a\":1},2"),
-            format!("event: data\nid: {NEXT}\ndata:[{{\"a\":1}},2]\n\n")
+            format!("id: {NEXT}\nevent: data\ndata:[{{\"a\":1}},2]\n\n")
         );
         assert_eq!(
             data(Encoding::Base64, b"Hello"),
-            format!("event: data\nid: {NEXT}\ndata:SGVsbG8=\n\n")
+            format!("id: {NEXT}\nevent: data\ndata:SGVsbG8=\n\n")
         );
     }
 

@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::key::ServerFolder;
+use super::values::duration;
 
 /// How the server writes its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -82,6 +84,14 @@ pub(crate) struct ServeArgs {
     /// How many sandboxes one organisation may have at once
     #[arg(long, value_name = "NUMBER", default_value_t = 2_000, value_parser = at_least_one)]
     pub(crate) sandboxes_max: usize,
+
+    /// How long a reader of a stream that asks with `live=long-poll` waits for something new
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
+    pub(crate) long_poll_timeout: Duration,
+
+    /// Let subscriptions to streams call http://localhost and 127.x.x.x, where whoever has a key then reaches programs of this machine
+    #[arg(long)]
+    pub(crate) local_webhooks: bool,
 
     /// How to write the log, which goes to standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]

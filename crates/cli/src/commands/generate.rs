@@ -28,6 +28,10 @@ pub(crate) fn run(directory: &Path) -> Result<u8, CliError> {
             "daytona-coverage.md",
             holm_daytona_wire::routes::coverage_markdown(),
         ),
+        (
+            "threads-openapi.json",
+            holm_server::threads::openapi_document(),
+        ),
         ("seccomp.md", holm_sandbox_linux::seccomp::render_markdown()),
     ] {
         let path = directory.join(name);
@@ -91,7 +95,7 @@ fn environment_page() -> String {
          and what `--env` gives them; without isolation they see all of it.\n\n\
          | variable | meaning | default |\n| --- | --- | --- |\n",
     );
-    for variable in &VARIABLES {
+    for variable in VARIABLES {
         let names: Vec<String> = variable
             .name
             .split(", ")

@@ -5,7 +5,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use holm_daytona_wire::Hidden;
 use holm_sandbox_linux::{Engine, raise_descriptor_limit};
 use holm_server::keys::{self, NewKey};
-use holm_server::{BuildNetwork, ServeError, Server, ServerConfig, ServerHandle, TlsFiles};
+use holm_server::{
+    BuildNetwork, LocalCalls, ServeError, Server, ServerConfig, ServerHandle, StreamsPlace,
+    TlsFiles,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -53,6 +56,16 @@ fn config(context: &Context, args: ServeArgs) -> Result<ServerConfig, CliError> 
         BuildReach::None => BuildNetwork::None,
         BuildReach::Host => BuildNetwork::Host,
     };
+    config.local_calls = if args.local_webhooks {
+        LocalCalls::Allowed
+    } else {
+        LocalCalls::Refused
+    };
+    if let Some(url) = context.environment.text("HOLM_POSTGRES_URL")? {
+        let url = Hidden::new(url);
+        config.streams = StreamsPlace::Postgres { url };
+    }
+    config.long_poll_timeout = args.long_poll_timeout;
     config.limits.sandboxes_max = args.sandboxes_max;
     Ok(config)
 }

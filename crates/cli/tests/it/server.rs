@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -38,7 +38,12 @@ impl<'a> Serving<'a> {
             arguments.extend(["--listen", "127.0.0.1:0"]);
         }
         arguments.extend(more);
-        let mut child = env.holm(&arguments).spawn().unwrap();
+        Self::of(env, env.holm(&arguments))
+    }
+
+    /// A command that becomes a server.
+    pub(crate) fn of(env: &'a TestEnvironment, mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let said = Arc::new(Mutex::new(String::new()));
         let saying = Arc::clone(&said);

@@ -63,7 +63,7 @@ impl TestEnvironment {
     }
 
     /// A program in the test's folder and environment, without input.
-    fn program(&self, program: impl AsRef<OsStr>) -> Command {
+    pub(crate) fn program(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
             .env_clear()

@@ -110,6 +110,34 @@ fn the_boundary_stands_in_the_content_type() {
     assert_eq!(boundary(&long), None);
 }
 
+#[test]
+fn a_part_says_what_its_file_is_called_and_how_long_it_is() {
+    for (headers, name, length) in [
+        ("; filename=\"a b\"", Some("a b"), None),
+        (
+            "; filename=a; filename*=utf-8''%C3%BC%2Fb",
+            Some("ü/b"),
+            None,
+        ),
+        ("; filename=a; filename*=UTF-8'en'b", Some("b"), None),
+        ("; filename=a; filename*=latin-1''%FC", Some("a"), None),
+        ("; filename=a; filename*=utf-8''%F", Some("a"), None),
+        ("; filename=a; filename*=utf-8''%ü1", Some("a"), None),
+        ("; filename=a; filename*=utf-8''%FF", Some("a"), None),
+        ("\r\nContent-Length: 12", None, Some(12)),
+        ("\r\nContent-Length: -1", None, None),
+    ] {
+        let body = format!("--xyz\r\nContent-Disposition: form-data; name=f{headers}\r\n\r\n");
+        let mut multipart = Multipart::new("xyz");
+        multipart.feed(Bytes::from(body));
+        let Event::Part(part) = multipart.next_event().unwrap() else {
+            panic!("{headers}");
+        };
+        assert_eq!(part.file_name.as_deref(), name, "{headers}");
+        assert_eq!(part.content_length, length, "{headers}");
+    }
+}
+
 /// Bytes in which pieces of forms are likely.
 fn nearly_a_form() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![

@@ -200,7 +200,7 @@ fn hostile_layouts_are_refused() {
     fs::write(layout.path.join("index.json"), "[").unwrap();
     refused(&place, &layout);
     fs::remove_file(layout.path.join("index.json")).unwrap();
-    assert!(refused(&place, &layout).contains("does not exist"));
+    assert!(refused(&place, &layout).contains("no OCI image layout"));
 }
 
 #[test]

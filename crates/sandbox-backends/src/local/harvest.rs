@@ -345,6 +345,7 @@ impl Home<'_> {
             commit: tip.to_owned(),
             commits_ahead: text(&count).parse().unwrap_or_default(),
             origin,
+            bundle: None,
         })
     }
 

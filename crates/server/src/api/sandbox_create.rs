@@ -34,6 +34,12 @@ const SECRETS_MAX: usize = 256;
 const PATH_BYTES_MAX: usize = 1_024;
 /// More of anything is a mistake in its unit.
 const SIZE_MAX: u32 = 1_024;
+const USER_LENGTH_MAX: usize = 256;
+/// Kept with every sandbox that is made from it.
+const DOCKERFILE_BYTES_MAX: usize = 256 * 1024;
+/// As registries have it.
+const IMAGE_LENGTH_MAX: usize = 1_024;
+const ENTRYPOINT_BYTES_MAX: usize = 64 * 1024;
 
 /// Where no volume may be mounted, with everything below.
 const SYSTEM_FOLDERS: [&str; 14] = [
@@ -179,6 +185,16 @@ fn bytes_of(pairs: &BTreeMap<String, String>) -> usize {
 
 fn checked_user(user: Option<&str>, snapshot: &SnapshotRecord) -> Result<String> {
     let user = user.filter(|user| !user.is_empty());
+    let is_plain = |user: &str| user.len() <= USER_LENGTH_MAX && !user.contains(char::is_control);
+    if user.is_some_and(|user| !is_plain(user)) {
+        return Err(ApiError::bad_request(format!(
+            "a user has at most {USER_LENGTH_MAX} characters, and no control characters"
+        )));
+    }
+    if snapshot.state != SnapshotState::Active {
+        // The image says who, once it is there.
+        return Ok(user.unwrap_or_default().to_owned());
+    }
     match (user, &snapshot.foundation) {
         (None | Some(DEFAULT_USER), Foundation::Host) => Ok(DEFAULT_USER.to_owned()),
         (Some(user), Foundation::Host) => Err(ApiError::bad_request(format!(
@@ -364,6 +380,23 @@ pub(crate) fn snapshot_record(new: NewSnapshot<'_>) -> Result<SnapshotRecord> {
                 "`buildInfo.dockerfileContent` is empty",
             ));
         }
+        if build.dockerfile_content.len() > DOCKERFILE_BYTES_MAX {
+            return Err(ApiError::bad_request(format!(
+                "`buildInfo.dockerfileContent` has more than {DOCKERFILE_BYTES_MAX} bytes"
+            )));
+        }
+    }
+    if image.is_some_and(|image| image.len() > IMAGE_LENGTH_MAX) {
+        return Err(ApiError::bad_request(format!(
+            "`imageName` has more than {IMAGE_LENGTH_MAX} bytes"
+        )));
+    }
+    if new.entrypoint.iter().map(String::len).sum::<usize>() > ENTRYPOINT_BYTES_MAX
+        || new.entrypoint.len() > ENTRYPOINT_BYTES_MAX
+    {
+        return Err(ApiError::bad_request(format!(
+            "`entrypoint` has more than {ENTRYPOINT_BYTES_MAX} bytes"
+        )));
     }
     let now = clock::now();
     Ok(SnapshotRecord {

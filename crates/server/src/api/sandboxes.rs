@@ -101,12 +101,12 @@ async fn create(
     secrets::check_references(&state, organization, &record.secrets)?;
     outside::policy(&record.network).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let sandbox = if snapshot.state == SnapshotState::Active {
-        state.sandboxes.create(NewSandbox { record }).await?
+        let sandbox = state.sandboxes.create(NewSandbox { record }).await?;
+        state.sandboxes.note_use(snapshot).await;
+        sandbox
     } else {
         record.state = SandboxState::PendingBuild;
         record.build = Some(snapshot.id);
-        // The image says who, once it is there.
-        record.user = request.user.clone().unwrap_or_default();
         state
             .sandboxes
             .create_pending(record, &state.builds)

@@ -20,6 +20,8 @@ use crate::state::{AppState, Shared};
 
 /// Secrets of one organisation.
 const SECRETS_MAX: usize = 500;
+const HOSTS_MAX: usize = 64;
+const DESCRIPTION_BYTES_MAX: usize = 4 * 1024;
 
 pub(super) fn router() -> Router<AppState> {
     Router::new()
@@ -45,7 +47,11 @@ fn show(record: &SecretRecord) -> Secret {
 }
 
 fn find(state: &Shared, organization: &str, id: &str) -> Result<SecretRecord> {
-    let found: Option<SecretRecord> = state.store.get(id)?;
+    own(state.store.get(id)?, organization, id)
+}
+
+/// Another organisation's is as unknown as none.
+fn own(found: Option<SecretRecord>, organization: &str, id: &str) -> Result<SecretRecord> {
     found
         .filter(|secret| secret.organization == organization)
         .ok_or_else(|| ApiError::not_found(format!("Secret with ID {id} not found")))
@@ -57,6 +63,17 @@ fn check(secret: &SecretRecord) -> Result<()> {
         return Err(ApiError::bad_request(
             "a secret needs `hosts`, the places where its value may go: one without would go anywhere, and this server does not do that",
         ));
+    }
+    if secret.hosts.len() > HOSTS_MAX {
+        return Err(ApiError::bad_request(format!(
+            "a secret has at most {HOSTS_MAX} `hosts`: use `*.example.com`, or several secrets"
+        )));
+    }
+    let description = secret.description.as_deref().unwrap_or_default();
+    if description.len() > DESCRIPTION_BYTES_MAX {
+        return Err(ApiError::bad_request(format!(
+            "a `description` has at most {DESCRIPTION_BYTES_MAX} bytes"
+        )));
     }
     outside::rule(secret)
         .map(drop)
@@ -157,19 +174,26 @@ async fn update(
     Path(id): Path<String>,
     Body(request): Body<UpdateSecret>,
 ) -> Result<Json<Secret>> {
-    let old = find(&state, &caller.organization, &id)?;
-    let given = |value: Option<Hidden>| value.filter(|value| !value.is_empty());
-    let record = SecretRecord {
-        value: given(request.value).unwrap_or(old.value),
-        description: request.description.or(old.description),
-        hosts: request.hosts.unwrap_or(old.hosts),
-        updated_at: clock::now(),
-        ..old
-    };
-    check(&record)?;
-    let shown = show(&record);
     let writing = state.clone();
-    tokio::task::spawn_blocking(move || writing.store.put(&record)).await??;
+    let organization = caller.organization.clone();
+    let written = tokio::task::spawn_blocking(move || {
+        // Read where it is written: one that is deleted meanwhile does not come back.
+        writing.store.write(|transaction| {
+            let old = own(transaction.get(&id)?, &organization, &id)?;
+            let given = |value: Option<Hidden>| value.filter(|value| !value.is_empty());
+            let record = SecretRecord {
+                value: given(request.value).unwrap_or(old.value),
+                description: request.description.or(old.description),
+                hosts: request.hosts.unwrap_or(old.hosts),
+                updated_at: clock::now(),
+                ..old
+            };
+            check(&record)?;
+            transaction.put(&record)?;
+            Ok::<_, ApiError>(show(&record))
+        })
+    });
+    let shown = written.await??;
     refresh(&state, &caller.organization)?;
     Ok(Json(shown))
 }
@@ -186,13 +210,10 @@ async fn delete(
     Ok(Json(show(&secret)))
 }
 
-/// What has changed counts at once in every sandbox that runs.
+/// What has changed counts at once in every sandbox that has a box.
 fn refresh(state: &Shared, organization: &str) -> Result<()> {
     for sandbox in state.sandboxes.of(organization) {
-        if let Ok(machine) = sandbox.machine() {
-            let secrets = state.sandboxes.making.secrets(&sandbox.record())?;
-            machine.use_secrets(&secrets);
-        }
+        state.sandboxes.refresh_secrets(&sandbox)?;
     }
     Ok(())
 }

@@ -84,9 +84,11 @@ fn all(state: &Shared, organization: &str) -> Result<Vec<SnapshotRecord>> {
 fn find(state: &Shared, organization: &str, id_or_name: &str) -> Result<SnapshotRecord> {
     let mut all = all(state, organization)?.into_iter();
     all.find(|snapshot| snapshot.id == id_or_name || snapshot.name == id_or_name)
-        .ok_or_else(|| {
-            ApiError::not_found(format!("Snapshot with ID or name {id_or_name} not found"))
-        })
+        .ok_or_else(|| not_found(id_or_name))
+}
+
+fn not_found(id_or_name: &str) -> ApiError {
+    ApiError::not_found(format!("Snapshot with ID or name {id_or_name} not found"))
 }
 
 /// One that the caller may change.
@@ -212,16 +214,24 @@ async fn set_state(
     from: SnapshotState,
     to: SnapshotState,
 ) -> Result<Json<Snapshot>> {
-    let mut snapshot = find_own(&state, &caller.organization, id)?;
-    if snapshot.state != from && snapshot.state != to {
-        return Err(ApiError::bad_request(format!(
-            "Snapshot {} is {} and not {from}",
-            snapshot.name, snapshot.state
-        )));
-    }
-    snapshot.state = to;
-    snapshot.updated_at = crate::clock::now();
-    let stored = tokio::task::spawn_blocking(move || state.store.put(&snapshot).map(|()| snapshot));
+    let found = find_own(&state, &caller.organization, id)?;
+    let stored = tokio::task::spawn_blocking(move || {
+        // Read where it is written: one that is deleted meanwhile does not come back.
+        state.store.write(|transaction| {
+            let snapshot: Option<SnapshotRecord> = transaction.get(&found.id)?;
+            let mut snapshot = snapshot.ok_or_else(|| not_found(&found.name))?;
+            if snapshot.state != from && snapshot.state != to {
+                return Err(ApiError::bad_request(format!(
+                    "Snapshot {} is {} and not {from}",
+                    snapshot.name, snapshot.state
+                )));
+            }
+            snapshot.state = to;
+            snapshot.updated_at = crate::clock::now();
+            transaction.put(&snapshot)?;
+            Ok(snapshot)
+        })
+    });
     Ok(Json(show(&stored.await??)))
 }
 

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use holm_sandbox_linux::files::ConfinedDir;
-use holm_sandbox_linux::{BOX_USER, CommandUser};
+use holm_sandbox_linux::{BOX_USER, CommandUser, IdRange};
 
 /// The user of boxes on the host's base, as Daytona's images have it.
 pub(crate) const USER: &str = "daytona";
 pub(crate) const HOME: &str = "/home/daytona";
+/// Of users who have none of their own.
+const SHELL: &str = "/bin/sh";
 /// An image's list of users is read up to here.
 const PASSWD_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -19,6 +21,8 @@ pub struct Account {
     pub gid: u32,
     /// Absolute, as seen inside.
     pub home: PathBuf,
+    /// What programs start when a person wants a shell.
+    pub shell: String,
 }
 
 impl Account {
@@ -29,6 +33,7 @@ impl Account {
             uid: BOX_USER,
             gid: BOX_USER,
             home: HOME.into(),
+            shell: "/bin/bash".to_owned(),
         }
     }
 
@@ -58,7 +63,7 @@ fn find(passwd: &str, user: &str) -> Option<Account> {
     let number: Option<u32> = wanted.parse().ok();
     let line = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();
-        let [name, _, uid, gid, _, home, _] = fields.as_slice() else {
+        let [name, _, uid, gid, _, home, shell] = fields.as_slice() else {
             return None;
         };
         let account = Account {
@@ -69,6 +74,11 @@ fn find(passwd: &str, user: &str) -> Option<Account> {
                 home.into()
             } else {
                 "/".into()
+            },
+            shell: if shell.starts_with('/') {
+                (*shell).to_owned()
+            } else {
+                SHELL.to_owned()
             },
         };
         (*name == wanted || number == Some(account.uid)).then_some(account)
@@ -86,13 +96,17 @@ fn find(passwd: &str, user: &str) -> Option<Account> {
             uid,
             gid: uid,
             home: home.into(),
+            shell: SHELL.to_owned(),
         })
     })?;
     let gid = group.and_then(|group| group.parse().ok());
-    Some(Account {
+    let account = Account {
         gid: gid.unwrap_or(found.gid),
         ..found
-    })
+    };
+    // Nobody in a box can be what it has no id for.
+    let has_id = |inside| IdRange::FIRST.host_id(inside).is_some();
+    (has_id(account.uid) && has_id(account.gid)).then_some(account)
 }
 
 #[cfg(test)]
@@ -109,10 +123,19 @@ mod tests {
             (app.uid, app.gid, app.home.to_str().unwrap()),
             (1001, 1002, "/srv/app")
         );
+        let shell = |passwd: &str| find(passwd, "root").unwrap().shell;
+        assert_eq!(shell(PASSWD), "/bin/bash");
+        assert_eq!(shell("root:x:0:0:root:/root:\n"), "/bin/sh");
+        assert_eq!(shell(""), "/bin/sh");
         assert_eq!(find(PASSWD, "1001").unwrap(), app);
         assert_eq!(find(PASSWD, "1001:7").unwrap().gid, 7);
         assert_eq!(find("", "root").unwrap().home, Path::new("/root"));
         assert_eq!(find(PASSWD, "4000").unwrap().uid, 4000);
         assert_eq!(find(PASSWD, "nobody-here"), None);
+        for too_large in ["65536", "4294967295", "1:65536", "big", "1001:4294967295"] {
+            let passwd = "big:x:4294967295:0::/:/bin/sh\n";
+            assert_eq!(find(passwd, too_large), None, "{too_large}");
+        }
+        assert_eq!(find("", "-1"), None);
     }
 }

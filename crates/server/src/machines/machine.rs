@@ -29,6 +29,7 @@ pub struct Machine {
     pub toolbox: ToolboxState,
     pub(super) inner: Arc<LinuxBox>,
     pub(super) root: ConfinedDir,
+    pub(super) work_dir: PathBuf,
     pub(super) environment: RwLock<BTreeMap<String, String>>,
     pub(crate) way_out: WayOut,
 }
@@ -41,7 +42,7 @@ impl Machine {
 
     /// Where relative paths and commands begin.
     pub fn work_dir(&self) -> &Path {
-        &self.account.home
+        &self.work_dir
     }
 
     /// The box's whole root, with the power of the sandbox's user. Its calls block: see [`Machine::blocking`].

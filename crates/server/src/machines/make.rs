@@ -1,23 +1,23 @@
 //! Starts the box of a sandbox, for the first time or again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use holm_egress::{proxy_environment, trust_environment};
 use holm_images::{Images, ImagesError};
 use holm_sandbox_linux::files::{ConfinedDir, FilesError, Resolve};
 use holm_sandbox_linux::{
-    Access, Base, BaseOptions, BoxSpec, Durability, Engine, EngineError, HostBase, IdRange,
-    ImageOptions, Lifetime, Limits, LinuxBox, MountSpec, Network, Owners, Power, ProcessIdentity,
-    Profile, WIRE_VERSION,
+    Access, Base, BaseOptions, BoxSpec, Durability, Engine, EngineError, IdRange, ImageOptions,
+    Lifetime, Limits, LinuxBox, MountSpec, Network, Owners, Power, ProcessIdentity, Profile,
+    WIRE_VERSION,
 };
 use holm_store::{Store, StoreError};
 
 use super::account::{Account, HOME, USER};
 use super::activity::Activity;
+use super::environment::{ImageSays, environment};
 use super::ids::BoxIds;
 use super::machine::Machine;
 use super::outside::{self, BUNDLE_PLACE, GATEWAY_PORT, Outside};
@@ -31,8 +31,6 @@ use crate::toolbox::ToolboxState;
 /// Processes and threads of one sandbox: a fork bomb ends here.
 const PROCESSES_MAX: u32 = 4_096;
 const GIB: u64 = 1024 * 1024 * 1024;
-/// What commands find programs by.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Why a box does not start.
 #[derive(Debug, thiserror::Error)]
@@ -90,8 +88,15 @@ pub(crate) struct Making {
     pub(crate) store: Arc<Store>,
     pub(crate) pins: Arc<Pins>,
     pub(super) trash: Trash,
-    outside: Outside,
-    bases: Mutex<HashMap<(IdRange, Foundation), Base>>,
+    pub(crate) outside: Outside,
+    grounds: Mutex<HashMap<(IdRange, Foundation), Ground>>,
+}
+
+/// What a box stands on.
+#[derive(Debug, Clone)]
+struct Ground {
+    base: Base,
+    says: Arc<ImageSays>,
 }
 
 /// One box to be made.
@@ -116,7 +121,7 @@ impl Making {
             pins: Arc::default(),
             trash: Trash::default(),
             outside,
-            bases: Mutex::default(),
+            grounds: Mutex::default(),
         })
     }
 
@@ -133,39 +138,46 @@ impl Making {
         Images::open(&self.config.images())
     }
 
-    fn base(&self, ids: IdRange, foundation: &Foundation) -> Result<Base, MakeError> {
-        let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
+    fn ground(&self, ids: IdRange, foundation: &Foundation) -> Result<Ground, MakeError> {
+        let mut grounds = self.grounds.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (ids, foundation.clone());
-        if let Some(base) = bases.get(&key) {
-            return Ok(base.clone());
+        if let Some(ground) = grounds.get(&key) {
+            return Ok(ground.clone());
         }
-        let base = match foundation {
-            Foundation::Host => Base::Host(self.engine.host_base(&BaseOptions {
-                directory: self.config.bases(),
-                network: Network::None,
-                ids,
-                account: holm_sandbox_linux::Account::new(USER, Path::new(HOME))?,
-                toolchain_home: self.config.toolchain_home.clone(),
-            })?),
-            Foundation::Image { image } => {
-                let mut layers = self.images()?.get(image)?.layers;
-                // The engine wants the uppermost first.
-                layers.reverse();
-                Base::Image(self.engine.image_base(&ImageOptions {
+        let ground = match foundation {
+            Foundation::Host => Ground {
+                base: Base::Host(self.engine.host_base(&BaseOptions {
                     directory: self.config.bases(),
                     network: Network::None,
-                    layers,
-                })?)
+                    ids,
+                    account: holm_sandbox_linux::Account::new(USER, Path::new(HOME))?,
+                    toolchain_home: self.config.toolchain_home.clone(),
+                })?),
+                says: Arc::default(),
+            },
+            Foundation::Image { image } => {
+                let image = self.images()?.get(image)?;
+                let mut layers = image.layers;
+                // The engine wants the uppermost first.
+                layers.reverse();
+                Ground {
+                    base: Base::Image(self.engine.image_base(&ImageOptions {
+                        directory: self.config.bases(),
+                        network: Network::None,
+                        layers,
+                    })?),
+                    says: Arc::new(ImageSays::of(&image.config)),
+                }
             }
         };
-        bases.insert(key, base.clone());
-        Ok(base)
+        grounds.insert(key, ground.clone());
+        Ok(ground)
     }
 
     /// Forgets a base whose image is about to be removed.
     pub(crate) fn forget_base(&self, foundation: &Foundation) {
-        let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
-        bases.retain(|(_, known), _| known != foundation);
+        let mut grounds = self.grounds.lock().unwrap_or_else(PoisonError::into_inner);
+        grounds.retain(|(_, known), _| known != foundation);
     }
 
     /// The box as the toolbox uses it. Called within the runtime.
@@ -175,7 +187,7 @@ impl Making {
         inner: LinuxBox,
     ) -> Result<Machine, MakeError> {
         let record = wanted.record;
-        let base = self.base(wanted.ids, &record.foundation)?;
+        let Ground { base, says } = self.ground(wanted.ids, &record.foundation)?;
         let inner = inner.with_users(base.command_users());
         let all = ConfinedDir::new(inner.root()?)?.resolving(Resolve::InRoot);
         let account = match &record.foundation {
@@ -189,7 +201,7 @@ impl Making {
         let root = self.files_of(wanted.ids, &account, all);
         let listener = inner.bind(GATEWAY_PORT)?;
         let secrets = self.secrets(record)?;
-        let mut environment = environment(&account, &base, record);
+        let mut environment = environment(&account, &base, &says, record);
         for (variable, secret) in &secrets {
             environment.insert(variable.clone(), secret.placeholder.clone());
         }
@@ -204,6 +216,7 @@ impl Making {
         Ok(Machine {
             id: record.id.clone(),
             environment: RwLock::new(environment),
+            work_dir: says.work_dir(&root, &account),
             account,
             ids: BoxIds {
                 power: self.engine.power(),
@@ -272,7 +285,7 @@ pub(crate) fn make(
     let spec = BoxSpec {
         id: record.id.clone(),
         directory: directory.clone(),
-        base: making.base(wanted.ids, &record.foundation)?,
+        base: making.ground(wanted.ids, &record.foundation)?.base,
         layers: record
             .layers
             .iter()
@@ -316,46 +329,6 @@ pub(crate) fn limits(resources: Resources) -> Limits {
         memory_bytes: Some(u64::from(resources.memory_gib) * GIB),
         cpu_millis: Some(resources.cpu.saturating_mul(1_000)),
         pids: Some(PROCESSES_MAX),
-    }
-}
-
-fn environment(account: &Account, base: &Base, record: &SandboxRecord) -> BTreeMap<String, String> {
-    let home = account.home.to_string_lossy().into_owned();
-    let mut environment: BTreeMap<String, String> = [
-        ("PATH", PATH),
-        ("HOME", &home),
-        ("USER", &account.name),
-        ("LOGNAME", &account.name),
-        ("SHELL", "/bin/bash"),
-        ("TMPDIR", "/tmp"),
-        ("LANG", "C.UTF-8"),
-        ("HOLM_SANDBOX", "1"),
-        ("DAYTONA_SANDBOX_ID", &record.id),
-        ("DAYTONA_SANDBOX_USER", &account.name),
-        ("DAYTONA_ORGANIZATION_ID", &record.organization),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .into();
-    let of_the_way_out = proxy_environment(GATEWAY_PORT)
-        .into_iter()
-        .chain(trust_environment(BUNDLE_PLACE));
-    for (name, value) in of_the_way_out {
-        environment.insert(name.to_owned(), value);
-    }
-    match base {
-        Base::Host(base) => add_toolchains(&mut environment, base),
-        Base::Image(_) => {}
-    }
-    environment.extend(record.env.clone());
-    environment
-}
-
-fn add_toolchains(environment: &mut BTreeMap<String, String>, base: &HostBase) {
-    for toolchain in &base.toolchains {
-        if let Some(variable) = toolchain.variable {
-            let path = toolchain.path.to_string_lossy().into_owned();
-            environment.insert(variable.to_owned(), path);
-        }
     }
 }
 

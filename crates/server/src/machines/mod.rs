@@ -5,6 +5,7 @@ mod activity;
 mod adopt;
 mod collect;
 mod command;
+mod environment;
 mod ids;
 mod machine;
 mod make;

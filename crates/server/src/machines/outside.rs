@@ -26,7 +26,8 @@ pub(crate) const BUNDLE_PLACE: &str = "/run/holm/ca-certificates.pem";
 /// What all boxes share of the way out.
 #[derive(Debug)]
 pub(crate) struct Outside {
-    gateway: Gateway,
+    /// Also the way of the server's own calls to places that users name.
+    pub(crate) gateway: Gateway,
     /// The bundle on the host, which is shown in every box.
     pub(crate) bundle: PathBuf,
 }

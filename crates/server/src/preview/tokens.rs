@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
+use holm_daytona_wire::error::ErrorCode;
 use holm_store::{Store, StoreError};
 
 use crate::clock::{self, Millis};
+use crate::error::ApiError;
 use crate::keys;
 use crate::records::{PreviewTokenRecord, SshAccessRecord};
+
+/// Signed addresses of one sandbox at a time, and as many tokens for SSH.
+const TOKENS_MAX: usize = 2_000;
 
 /// Makes a token. It is part of a host name: short, and without capital letters.
 pub(crate) fn issue(
@@ -14,20 +19,37 @@ pub(crate) fn issue(
     sandbox: &str,
     port: u16,
     expires_at: Millis,
-) -> Result<String, StoreError> {
+) -> Result<String, ApiError> {
     let token = format!(
         "{}{}",
         holm_sandbox_linux::random_hex(),
         holm_sandbox_linux::random_hex()
     );
-    store.put(&PreviewTokenRecord {
+    let record = PreviewTokenRecord {
         hash: keys::hash(&token),
         id: uuid::Uuid::new_v4().to_string(),
         sandbox: sandbox.to_owned(),
         port,
         expires_at,
+    };
+    store.write(|transaction| {
+        let known: Vec<PreviewTokenRecord> = transaction.list(sandbox)?;
+        check_count(known.len(), "signed addresses")?;
+        transaction.put(&record)?;
+        Ok::<(), ApiError>(())
     })?;
     Ok(token)
+}
+
+/// Refuses one more door to a sandbox that has very many: each is a row in the database until it ends.
+pub(crate) fn check_count(known: usize, what: &str) -> Result<(), ApiError> {
+    if known < TOKENS_MAX {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        ErrorCode::TooManyRequests,
+        format!("the sandbox has {TOKENS_MAX} {what} already: revoke some, or let them expire"),
+    ))
 }
 
 /// The door that a token opens, if it still does.
@@ -67,17 +89,23 @@ pub(crate) async fn run_sweeps(store: Arc<Store>, tick: std::time::Duration) {
 }
 
 fn sweep(store: &Store, now: Millis) -> Result<(), StoreError> {
-    for record in store.all::<PreviewTokenRecord>()? {
-        if record.expires_at <= now {
-            store.delete::<PreviewTokenRecord>(&record.hash)?;
-        }
+    let mut previews: Vec<PreviewTokenRecord> = store.all()?;
+    let mut accesses: Vec<SshAccessRecord> = store.all()?;
+    previews.retain(|record| record.expires_at <= now);
+    accesses.retain(|record| record.expires_at <= now);
+    if previews.is_empty() && accesses.is_empty() {
+        return Ok(());
     }
-    for record in store.all::<SshAccessRecord>()? {
-        if record.expires_at <= now {
-            store.delete::<SshAccessRecord>(&record.hash)?;
+    // At once: each transaction waits for the disk.
+    store.write(|transaction| {
+        for record in &previews {
+            transaction.delete::<PreviewTokenRecord>(&record.hash)?;
         }
-    }
-    Ok(())
+        for record in &accesses {
+            transaction.delete::<SshAccessRecord>(&record.hash)?;
+        }
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -16,8 +16,6 @@ use crate::records::SandboxRecord;
 const AT_ONCE_MAX: usize = 8;
 /// How long the others wait for one of them.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Activity that a crash may forget.
-const ACTIVITY_LOSS_MAX_MILLIS: Millis = 60_000;
 
 /// What is due for a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +77,7 @@ async fn look(sandboxes: &Arc<Sandboxes>, sandbox: &Arc<Sandbox>, minute: Durati
     let record = sandbox.record();
     let done = match due(&record, clock::now(), minute) {
         Some(what) => act(sandboxes, sandbox, what, minute).await,
-        None => keep_activity(sandboxes, sandbox, &record).await,
+        None => keep_activity(sandboxes, sandbox, &record, minute).await,
     };
     if let Err(error) = done {
         let error = error.message;
@@ -87,14 +85,15 @@ async fn look(sandboxes: &Arc<Sandboxes>, sandbox: &Arc<Sandbox>, minute: Durati
     }
 }
 
-/// A restart shall not forget what was active.
+/// A restart shall not forget what was active, but for the last minute.
 async fn keep_activity(
     sandboxes: &Arc<Sandboxes>,
     sandbox: &Arc<Sandbox>,
     record: &SandboxRecord,
+    minute: Duration,
 ) -> Result<()> {
     let stored = sandbox.peek(|record| record.last_activity_at);
-    if record.last_activity_at.saturating_sub(stored) < ACTIVITY_LOSS_MAX_MILLIS {
+    if record.last_activity_at < minutes_after(stored, 1, minute) {
         return Ok(());
     }
     let (sandboxes, sandbox) = (Arc::clone(sandboxes), Arc::clone(sandbox));

@@ -77,6 +77,7 @@ impl Sandboxes {
         let sandbox = Sandbox::new(record.clone(), activity);
         sandbox.set_machine(Some(Arc::new(machine)));
         self.insert(&sandbox);
+        self.look_at_secrets_again(&sandbox);
         drop((reservation, pinned));
         self.tell(&record, None);
         self.watch(&sandbox);

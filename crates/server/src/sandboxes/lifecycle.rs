@@ -89,6 +89,7 @@ impl Sandboxes {
         match made.await? {
             Ok(machine) => {
                 sandbox.set_machine(Some(Arc::new(machine)));
+                self.look_at_secrets_again(sandbox);
                 sandbox.activity.touch();
                 let record = self
                     .update(sandbox, |record| {

@@ -12,6 +12,7 @@ use crate::builds::{Builds, Stage};
 use crate::error::Result;
 use crate::machines::Activity;
 use crate::records::{SandboxRecord, SnapshotRecord};
+use crate::snapshots::note_use;
 
 /// Whom an image's processes run as if it does not say.
 const ROOT: &str = "root";
@@ -96,14 +97,26 @@ impl Sandboxes {
             .await?;
             return Ok(());
         };
+        let (foundation, user) = (built.foundation.clone(), built.image_user.clone());
         self.update(sandbox, |record| {
-            record.foundation = built.foundation;
+            record.foundation = foundation;
             if record.user.is_empty() {
-                record.user = built.image_user.unwrap_or_else(|| ROOT.into());
+                record.user = user.unwrap_or_else(|| ROOT.into());
             }
         })
         .await?;
         self.start_pending(sandbox).await?;
+        self.note_use(built).await;
         Ok(())
+    }
+
+    /// Writes down that a sandbox was made from a snapshot. The sandbox is there, whether or not that succeeds.
+    pub(crate) async fn note_use(&self, snapshot: SnapshotRecord) {
+        let store = Arc::clone(&self.store);
+        let noted = tokio::task::spawn_blocking(move || note_use(&store, &snapshot));
+        if let Ok(Err(error)) = noted.await {
+            let error = crate::error::chain(&error);
+            tracing::warn!(error, "the use of a snapshot was not written down");
+        }
     }
 }

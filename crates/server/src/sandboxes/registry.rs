@@ -1,7 +1,7 @@
 //! All sandboxes by id and by name, and the writing of their records.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use holm_daytona_wire::sandbox::SandboxState;
 use holm_store::{Store, StoreError};
@@ -33,6 +33,8 @@ pub struct Sandboxes {
     changes: broadcast::Sender<StateChange>,
     known: RwLock<Known>,
     pub(super) departed: Departed,
+    /// Held while the secrets of a box are read and put in place.
+    pub(super) secrets_turn: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +52,7 @@ impl Sandboxes {
             changes: broadcast::Sender::new(CHANGES_KEPT),
             known: RwLock::default(),
             departed: Departed::default(),
+            secrets_turn: Mutex::default(),
         })
     }
 

@@ -3,7 +3,7 @@
 //! They hold the gate, so that what the box does and what the store says change in the same order.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use holm_sandbox_linux::cgroup::LimitKind;
 
@@ -64,11 +64,32 @@ impl Sandboxes {
                         }
                     }
                 });
-                machine.use_secrets(&sandboxes.making.secrets(&record)?);
             }
+            sandboxes.refresh_secrets(&sandbox)?;
             Ok(record)
         })
         .await
+    }
+
+    /// Has a box use its secrets as they are now. The lock keeps an older reading from being the last one to count: a
+    /// secret that was deleted would live on.
+    pub(crate) fn refresh_secrets(&self, sandbox: &Sandbox) -> Result<()> {
+        // Whatever the state: one that is paused goes on later.
+        if let Some(machine) = sandbox.current_machine() {
+            let turn = self.secrets_turn.lock();
+            let _turn = turn.unwrap_or_else(PoisonError::into_inner);
+            machine.use_secrets(&self.making.secrets(&sandbox.record())?);
+        }
+        Ok(())
+    }
+
+    /// Secrets may have changed since a box that just started was given them, and only now it is found by whoever
+    /// changes them.
+    pub(super) fn look_at_secrets_again(&self, sandbox: &Sandbox) {
+        if let Err(error) = self.refresh_secrets(sandbox) {
+            let (sandbox, error) = (&sandbox.id, error.message);
+            tracing::warn!(sandbox, error, "secrets were not looked at again");
+        }
     }
 
     /// Gives a sandbox another size: at once if it runs, otherwise at its next start.

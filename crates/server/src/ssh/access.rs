@@ -3,7 +3,9 @@
 use holm_store::{Store, StoreError};
 
 use crate::clock::{self, Millis};
+use crate::error::ApiError;
 use crate::keys;
+use crate::preview::tokens::check_count;
 use crate::records::SshAccessRecord;
 
 /// Makes a token for a sandbox.
@@ -11,7 +13,7 @@ pub(crate) fn issue(
     store: &Store,
     sandbox: &str,
     expires_at: Millis,
-) -> Result<(String, SshAccessRecord), StoreError> {
+) -> Result<(String, SshAccessRecord), ApiError> {
     let token = keys::random_token();
     let record = SshAccessRecord {
         hash: keys::hash(&token),
@@ -20,7 +22,12 @@ pub(crate) fn issue(
         created_at: clock::now(),
         expires_at,
     };
-    store.put(&record)?;
+    store.write(|transaction| {
+        let known: Vec<SshAccessRecord> = transaction.list(sandbox)?;
+        check_count(known.len(), "tokens for SSH")?;
+        transaction.put(&record)?;
+        Ok::<(), ApiError>(())
+    })?;
     Ok((token, record))
 }
 
@@ -33,12 +40,14 @@ pub(crate) fn find(store: &Store, token: &str) -> Result<Option<SshAccessRecord>
 /// Forgets one token of a sandbox, or all of them.
 pub(crate) fn revoke(store: &Store, sandbox: &str, token: Option<&str>) -> Result<(), StoreError> {
     let hash = token.map(keys::hash);
-    for record in store.list::<SshAccessRecord>(sandbox)? {
-        if hash.as_ref().is_none_or(|hash| *hash == record.hash) {
-            store.delete::<SshAccessRecord>(&record.hash)?;
+    store.write(|transaction| {
+        for record in transaction.list::<SshAccessRecord>(sandbox)? {
+            if hash.as_ref().is_none_or(|hash| *hash == record.hash) {
+                transaction.delete::<SshAccessRecord>(&record.hash)?;
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -30,7 +30,12 @@ use crate::sandboxes::Sandbox;
 
 /// The first that a box has.
 const SHELLS: [&str; 2] = ["bash", "sh"];
-const SFTP_SERVER: &str = "/usr/lib/openssh/sftp-server";
+/// Where Debian, Fedora and Alpine have it.
+const SFTP_SERVERS: [&str; 3] = [
+    "/usr/lib/openssh/sftp-server",
+    "/usr/libexec/openssh/sftp-server",
+    "/usr/lib/ssh/sftp-server",
+];
 const VARIABLES_MAX: usize = 128;
 const VARIABLE_BYTES_MAX: usize = 32 * 1024;
 const CHUNK_BYTES: usize = 32 * 1024;
@@ -183,7 +188,8 @@ async fn start(sandbox: &Arc<Sandbox>, what: &What, wishes: &Wishes) -> Result<S
     }
     let message = match what {
         What::Sftp => {
-            format!("SFTP needs {SFTP_SERVER} in the sandbox: install openssh-sftp-server")
+            "the sandbox has no SFTP server: install openssh-sftp-server in it, or in its image"
+                .to_owned()
         }
         What::Shell | What::Command(_) => failed
             .as_ref()
@@ -198,7 +204,10 @@ async fn start(sandbox: &Arc<Sandbox>, what: &What, wishes: &Wishes) -> Result<S
 /// What to try, one after the other.
 fn argvs(what: &What) -> Vec<Vec<OsString>> {
     match what {
-        What::Sftp => vec![vec![SFTP_SERVER.into()]],
+        What::Sftp => SFTP_SERVERS
+            .iter()
+            .map(|server| vec![server.into()])
+            .collect(),
         What::Shell => SHELLS
             .iter()
             .map(|shell| vec![shell.into(), "-l".into()])

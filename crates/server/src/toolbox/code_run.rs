@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use axum::response::Response;
 use axum::routing::post;
 use axum::{Json, Router};
 use holm_daytona_wire::process::{
@@ -64,10 +65,7 @@ impl Language {
     }
 }
 
-async fn code_run(
-    inside: Inside,
-    Body(request): Body<CodeRunRequest>,
-) -> Result<Json<CodeRunResponse>> {
+async fn code_run(inside: Inside, Body(request): Body<CodeRunRequest>) -> Result<Response> {
     if request.code.trim().is_empty() {
         return Err(ApiError::bad_request("code is required"));
     }
@@ -96,19 +94,21 @@ async fn code_run(
         envs: &request.envs,
         timeout_seconds: request.timeout.filter(|seconds| *seconds > 0),
         output_bytes_max: inside.state.config.limits.output_bytes_max,
+        buffers: &inside.state.buffers,
     };
     let outcome = run(&inside.machine, job).await?;
     let exit_code = outcome.exit_code()?;
-    let (mut result, charts) = take_artifacts(&outcome.into_text());
+    let (mut result, charts) = take_artifacts(&outcome.text());
     if exit_code == -1 {
         result.push_str(language.needs());
     }
     let artifacts = (!charts.is_empty()).then_some(CodeRunArtifacts { charts });
-    Ok(Json(CodeRunResponse {
+    let answer = CodeRunResponse {
         exit_code,
         result,
         artifacts,
-    }))
+    };
+    Ok(outcome.held.until_sent(Json(answer)))
 }
 
 /// The output without the lines that carry charts, and the charts.

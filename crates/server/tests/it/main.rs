@@ -11,4 +11,7 @@
 mod kernel;
 mod routes;
 mod serving;
+mod streams;
 mod support;
+mod threads;
+mod tokens;

@@ -9,7 +9,7 @@ use crate::support::{Answer, TestServer};
 /// No sandbox, snapshot or volume has this id.
 const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
 
-fn path_of(operation: &Operation) -> String {
+fn path_of(operation: &Operation, sandbox: &str) -> String {
     let filled: Vec<&str> = operation
         .path
         .split('/')
@@ -23,13 +23,23 @@ fn path_of(operation: &Operation) -> String {
     let path = filled.join("/");
     match operation.plane {
         Plane::ControlPlane => format!("/api{path}"),
-        Plane::Toolbox => format!("/toolbox/{NOBODY}{path}"),
+        Plane::Toolbox => format!("/toolbox/{sandbox}{path}"),
     }
 }
 
 fn ask(server: &TestServer, key: &str, operation: &Operation) -> Answer {
+    ask_of(server, key, operation, NOBODY)
+}
+
+/// Asks for an operation of a sandbox.
+pub(crate) fn ask_of(
+    server: &TestServer,
+    key: &str,
+    operation: &Operation,
+    sandbox: &str,
+) -> Answer {
     let method = Method::from_bytes(operation.method.as_str().as_bytes()).unwrap();
-    server.ask_as(key, method, &path_of(operation), None)
+    server.ask_as(key, method, &path_of(operation, sandbox), None)
 }
 
 fn reaches_nothing(answer: &Answer) -> bool {
@@ -63,7 +73,8 @@ fn check(server: &TestServer, operation: &Operation) -> Option<String> {
         Support::Supported | Support::Shim => {
             (reaches_nothing(&answer) || status == 501).then(|| format!("not there: {answer:?}"))
         }
-        // The sandbox that is asked about does not exist, which comes first in the toolbox.
+        // The sandbox that is asked about does not exist, which comes first in the toolbox. One that does is in
+        // `kernel::answers`.
         Support::NotImplemented { .. } | Support::Unavailable
             if operation.plane == Plane::Toolbox =>
         {

@@ -8,6 +8,8 @@
     reason = "clippy takes the helpers of tests for production code"
 )]
 
+mod contract;
 mod model;
+mod postgres;
 mod sqlite;
 mod support;

@@ -2,7 +2,7 @@
 
 use holm_sandbox::{BranchOrigin, ErrorKind, Sandbox, Secret, UncommittedWork};
 
-use super::{Backend, at, finish, sh};
+use super::{Backend, BranchesBegin, at, finish, sh};
 use crate::TestRepository;
 
 async fn fixture(backend: &dyn Backend) -> (TestRepository, Box<dyn Sandbox>) {
@@ -36,6 +36,7 @@ pub async fn a_snapshot_is_a_commit_with_every_change(backend: &dyn Backend) {
     assert_eq!(shown, "M README.md\nA new/file\nD src/main.rs");
     assert_eq!(sh(&*sandbox, "git status --porcelain").await, "");
     let report = finish(sandbox, backend).await;
+    backend.bring_home(&repository, &report);
     assert_eq!(report.branches[0].commit, snapshot.0);
     assert_eq!(repository.file_at("work", "new/file"), b"new");
     repository.assert_sound();
@@ -46,7 +47,8 @@ pub async fn a_snapshot_without_changes_is_one_too(backend: &dyn Backend) {
     let first = sandbox.snapshot().await.unwrap();
     let second = sandbox.snapshot().await.unwrap();
     assert!(!first.0.is_empty() && !second.0.is_empty());
-    finish(sandbox, backend).await;
+    let report = finish(sandbox, backend).await;
+    backend.bring_home(&repository, &report);
     let tree = |commit: &str| repository.git(["rev-parse", &format!("{commit}^{{tree}}")]);
     assert_eq!(tree(&second.0), tree("main"));
 }
@@ -77,6 +79,7 @@ pub async fn a_pushed_branch_is_at_origin(backend: &dyn Backend) {
     assert!(outcome.pushed && outcome.error.is_none(), "{outcome:?}");
     assert_eq!(origin.file_at("work", "new"), b"pushed");
     let report = finish(sandbox, backend).await;
+    backend.bring_home(&repository, &report);
     let names: Vec<&str> = report
         .branches
         .iter()
@@ -105,7 +108,8 @@ pub async fn pushing_brings_later_commits_too(backend: &dyn Backend) {
         assert_eq!(origin.file_at("work", "new"), round.as_bytes());
     }
     sandbox.write_file(at("new"), b"3").await.unwrap();
-    finish(sandbox, backend).await;
+    let report = finish(sandbox, backend).await;
+    backend.bring_home(&repository, &report);
     assert_eq!(repository.branches(), ["main", "work"]);
     assert_eq!(repository.file_at("work", "new"), b"3");
 }
@@ -144,6 +148,7 @@ pub async fn commits_are_in_the_repository_after_teardown(backend: &dyn Backend)
         sh(&*sandbox, &format!("git add {name}; {COMMIT} -m {name}")).await;
     }
     let report = finish(sandbox, backend).await;
+    backend.bring_home(&repository, &report);
     let [kept] = report.branches.as_slice() else {
         panic!("{report:?}");
     };
@@ -163,6 +168,7 @@ pub async fn uncommitted_work_is_kept_as_a_commit(backend: &dyn Backend) {
                   echo no > ignored";
     sh(&*sandbox, script).await;
     let report = finish(sandbox, backend).await;
+    backend.bring_home(&repository, &report);
     let [kept] = report.branches.as_slice() else {
         panic!("{report:?}");
     };
@@ -189,6 +195,7 @@ pub async fn discarded_work_is_gone_and_commits_are_kept(backend: &dyn Backend) 
     let report = sandbox.teardown(UncommittedWork::Discard).await;
     assert!(report.warnings.is_empty(), "{report:?}");
     assert_eq!(report.branches.len(), 1);
+    backend.bring_home(&repository, &report);
     let files = repository.files_at("work");
     assert!(files.contains(&"committed".to_owned()) && !files.contains(&"loose".to_owned()));
     backend.assert_nothing_is_left();
@@ -200,6 +207,10 @@ pub async fn an_untouched_sandbox_keeps_nothing(backend: &dyn Backend) {
     sh(&*sandbox, "git status; git log; cat README.md").await;
     let report = finish(sandbox, backend).await;
     assert_eq!(report.branches, []);
-    // The branch was asked for by name, so it stays, where it began.
-    assert_eq!(repository.branch_tip("work"), Some(base));
+    let expected = match backend.branches_begin() {
+        // The branch was asked for by name, so it stays, where it began.
+        BranchesBegin::InTheRepository => Some(base),
+        BranchesBegin::InTheSandbox => None,
+    };
+    assert_eq!(repository.branch_tip("work"), expected);
 }

@@ -154,7 +154,7 @@ pub async fn a_directory_swapped_for_a_link_leads_nowhere(backend: &dyn Backend)
     let swapping = run(&*subject, swap);
     let writing = async {
         let mut refused = 0;
-        for number in 0..400 {
+        for number in 0..backend.race_rounds() {
             let path = format!("folder/{number}");
             refused += u32::from(subject.write_file(at(&path), b"x").await.is_err());
             if let Ok(entries) = subject.list_directory(at("folder")).await {

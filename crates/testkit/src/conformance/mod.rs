@@ -53,8 +53,30 @@ pub trait Backend: Send + Sync {
         }
     }
 
+    /// What a user does after teardown to have the kept branches in the repository; nothing where they are there.
+    fn bring_home(&self, repository: &TestRepository, report: &TeardownReport) {
+        let _ = (repository, report);
+    }
+
+    /// Whether a branch is in the repository from the beginning, or from the first commit on.
+    fn branches_begin(&self) -> BranchesBegin {
+        BranchesBegin::InTheRepository
+    }
+
+    /// How often a race is tried: as often as takes a few seconds.
+    fn race_rounds(&self) -> u32 {
+        400
+    }
+
     /// Fails if something outlived the sandboxes of this backend: a mount, a process, a file.
     fn assert_nothing_is_left(&self);
+}
+
+/// Where a sandbox's branch is before it has a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BranchesBegin {
+    InTheRepository,
+    InTheSandbox,
 }
 
 /// A sandbox under test, with what it stands on.

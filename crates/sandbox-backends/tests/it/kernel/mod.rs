@@ -1,4 +1,6 @@
 //! Sandboxes in boxes. They share the machine's mounts and control groups, so they run one by one.
 
+mod daytona;
 mod privileged;
+mod provider;
 mod unprivileged;

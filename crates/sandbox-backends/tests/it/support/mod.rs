@@ -1,7 +1,9 @@
 //! A place for one test's sandboxes, and the proof that nothing of them is left.
 
 mod child;
+pub(crate) mod daytona;
 mod leftovers;
+pub(crate) mod recorder;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

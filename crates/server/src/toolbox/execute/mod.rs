@@ -2,6 +2,7 @@
 
 mod run;
 
+use axum::response::Response;
 use axum::routing::post;
 use axum::{Json, Router};
 use holm_daytona_wire::StringMap;
@@ -13,7 +14,7 @@ use crate::api::body::Body;
 use crate::error::{ApiError, Result};
 use crate::state::AppState;
 
-pub(super) use run::{End, Job, Outcome, SHELLS, TRUNCATED, not_started, run};
+pub(super) use run::{End, Job, Outcome, SHELLS, TRUNCATED, no_shell, not_started, run};
 
 /// How much of the output a timeout tells.
 const TAIL_BYTES: usize = 4 * 1024;
@@ -22,10 +23,7 @@ pub(super) fn router() -> Router<AppState> {
     Router::new().route("/process/execute", post(execute))
 }
 
-async fn execute(
-    inside: Inside,
-    Body(request): Body<ExecuteRequest>,
-) -> Result<Json<ExecuteResponse>> {
+async fn execute(inside: Inside, Body(request): Body<ExecuteRequest>) -> Result<Response> {
     if request.command.trim().is_empty() {
         return Err(ApiError::bad_request("command is required"));
     }
@@ -39,13 +37,13 @@ async fn execute(
         envs: &request.envs,
         timeout_seconds: request.timeout.filter(|seconds| *seconds > 0),
         output_bytes_max: inside.state.config.limits.output_bytes_max,
+        buffers: &inside.state.buffers,
     };
     let outcome = run(&inside.machine, job).await?;
     let exit_code = outcome.exit_code()?;
-    Ok(Json(ExecuteResponse {
-        exit_code,
-        result: outcome.into_text(),
-    }))
+    let result = outcome.text();
+    let answer = ExecuteResponse { exit_code, result };
+    Ok(outcome.held.until_sent(Json(answer)))
 }
 
 impl Outcome {

@@ -1,16 +1,19 @@
 //! A command from its start to its end: fed, read, bounded in time and bytes.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use holm_daytona_wire::StringMap;
+use holm_daytona_wire::error::ErrorCode;
 use holm_sandbox_linux::files::EntryKind;
 use holm_sandbox_linux::{EngineError, OnDisconnect};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
+use crate::buffers::{Buffers, Held, Room};
 use crate::error::{ApiError, Result, chain};
 use crate::machines::{CommandSpec, Input, Machine, Output, Running, exit_code};
 
@@ -32,6 +35,7 @@ pub(in crate::toolbox) struct Job<'a> {
     pub(in crate::toolbox) envs: &'a StringMap,
     pub(in crate::toolbox) timeout_seconds: Option<u64>,
     pub(in crate::toolbox) output_bytes_max: usize,
+    pub(in crate::toolbox) buffers: &'a Buffers,
 }
 
 #[derive(Debug)]
@@ -39,6 +43,8 @@ pub(in crate::toolbox) struct Outcome {
     pub(in crate::toolbox) end: End,
     /// Both outputs in the order in which they were written.
     pub(in crate::toolbox) output: Vec<u8>,
+    /// The memory of the output, to be kept until it was sent.
+    pub(in crate::toolbox) held: Held,
     is_truncated: bool,
 }
 
@@ -49,7 +55,7 @@ pub(in crate::toolbox) enum End {
 }
 
 impl Outcome {
-    pub(in crate::toolbox) fn into_text(self) -> String {
+    pub(in crate::toolbox) fn text(&self) -> String {
         let mut text = String::from_utf8_lossy(&self.output).into_owned();
         if self.is_truncated {
             text.push_str(TRUNCATED);
@@ -76,6 +82,7 @@ pub(in crate::toolbox) async fn run(machine: &Arc<Machine>, job: Job<'_>) -> Res
             return Ok(Outcome {
                 output: not_started(machine, &job.cwd, error).await?.into_bytes(),
                 end: End::Exited(-1),
+                held: Held::default(),
                 is_truncated: false,
             });
         }
@@ -83,6 +90,8 @@ pub(in crate::toolbox) async fn run(machine: &Arc<Machine>, job: Job<'_>) -> Res
     let mut capture = Capture {
         output: Vec::new(),
         bytes_max: job.output_bytes_max,
+        buffers: job.buffers,
+        held: Held::default(),
         is_truncated: false,
     };
     let (stdin, stdout) = (running.stdin.take(), running.stdout.take());
@@ -103,6 +112,7 @@ pub(in crate::toolbox) async fn run(machine: &Arc<Machine>, job: Job<'_>) -> Res
     Ok(Outcome {
         end,
         output: capture.output,
+        held: capture.held,
         is_truncated: capture.is_truncated,
     })
 }
@@ -137,12 +147,33 @@ pub(in crate::toolbox) async fn not_started(
     }
 }
 
+/// Why a session or a terminal has no shell.
+pub(in crate::toolbox) async fn no_shell(
+    machine: &Arc<Machine>,
+    cwd: &Path,
+    error: EngineError,
+) -> ApiError {
+    if matches!(error, EngineError::CommandNotFound { .. }) {
+        return ApiError::new(
+            ErrorCode::UnprocessableEntity,
+            "this needs a shell, and the sandbox has neither `bash` nor `sh`: use a snapshot that has one",
+        );
+    }
+    match not_started(machine, cwd, error).await {
+        Ok(reason) => ApiError::internal(
+            format!("the shell could not be started: {reason}"),
+            io::Error::other(reason),
+        ),
+        Err(error) => error,
+    }
+}
+
 async fn carry(
     running: &Running,
     stdin: Option<pipe::Sender>,
     input: &[u8],
     stdout: Option<pipe::Receiver>,
-    capture: &mut Capture,
+    capture: &mut Capture<'_>,
 ) -> Result<i32> {
     let feed = async {
         if let Some(mut stdin) = stdin {
@@ -171,18 +202,23 @@ async fn carry(
 }
 
 /// Output up to a bound.
-struct Capture {
+struct Capture<'a> {
     output: Vec<u8>,
     bytes_max: usize,
+    buffers: &'a Buffers,
+    held: Held,
     is_truncated: bool,
 }
 
-impl Capture {
+impl Capture<'_> {
     async fn read_all(&mut self, from: &mut pipe::Receiver) {
         let mut chunk = vec![0; CHUNK_BYTES];
         // A pipe that cannot be read has ended.
         while let Ok(count @ 1..) = from.read(&mut chunk).await {
-            let room = self.bytes_max.saturating_sub(self.output.len());
+            let mut room = self.bytes_max.saturating_sub(self.output.len());
+            if self.buffers.grow(&mut self.held, count.min(room)) == Room::None {
+                room = 0;
+            }
             self.is_truncated |= count > room;
             let kept = chunk.get(..count.min(room)).unwrap_or_default();
             self.output.extend_from_slice(kept);

@@ -17,7 +17,7 @@ use holm_sandbox_linux::TerminalSize;
 use tokio::sync::OnceCell;
 
 use self::terminal::{Description, Terminal};
-use super::execute::not_started;
+use super::execute::no_shell;
 use crate::error::{ApiError, Result};
 use crate::machines::{Machine, Running};
 
@@ -58,11 +58,7 @@ impl Slot {
                 Ok(started) => started,
                 Err(error) => {
                     let cwd = Path::new(&description.cwd);
-                    let reason = not_started(machine, cwd, error).await?;
-                    return Err(ApiError::internal(
-                        format!("the terminal could not be started: {reason}"),
-                        io::Error::other(reason.clone()),
-                    ));
+                    return Err(no_shell(machine, cwd, error).await);
                 }
             };
             let (parking, key) = (Arc::clone(&terminal), self.key.clone());

@@ -47,6 +47,13 @@ pub(super) enum How {
     NeverRan,
 }
 
+/// What a session remembers of a request, in bytes.
+pub(super) fn weight(request: &SessionExecuteRequest) -> usize {
+    let envs = request.envs.iter();
+    let envs: usize = envs.map(|(name, value)| name.len() + value.len()).sum();
+    request.command.len() + request.cwd.as_ref().map_or(0, String::len) + envs
+}
+
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) id: String,

@@ -16,7 +16,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 
-use super::command::{Command, How, Pump, State};
+use super::command::{Command, How, Pump, State, weight};
 use super::control::{Apart, Control, ControlError, Ends, Held, preparation};
 use super::journal::{Entry, Journal};
 use super::log::{Budget, Log, Phase};
@@ -28,6 +28,10 @@ use crate::machines::{CROWD, Machine, Running, SIGKILL, exit_code, write_all};
 pub(super) const QUEUE_MAX: usize = 256;
 /// Commands that a session remembers; half of them are forgotten when there are more.
 const COMMANDS_MAX: usize = 1_000;
+/// What these commands are, in bytes.
+const TEXTS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The last ones are not forgotten.
+const COMMANDS_SPARED: usize = 8;
 /// How long a shell may go on after everything that its command started was killed.
 const LATE_PATIENCE: Duration = Duration::from_secs(1);
 /// Between the first kill and the second; the next one comes after twice as long, since each means work for init.
@@ -50,6 +54,13 @@ pub(super) struct Session {
     pub(super) queue: mpsc::Sender<Arc<Command>>,
     /// The shell's exit code, when it has ended.
     pub(super) ended: watch::Sender<Option<i32>>,
+}
+
+/// Whether a session can take one more command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Enough,
+    None,
 }
 
 /// A command that the shell has been given.
@@ -86,7 +97,9 @@ impl Session {
         let session = Arc::clone(self);
         let made = tokio::task::spawn_blocking(move || {
             let id = uuid::Uuid::new_v4().to_string();
-            session.forget_old();
+            if session.forget_old(weight(&request)) == Room::None {
+                return Ok(None);
+            }
             let budget = Arc::clone(&session.budget);
             let log = Log::open(session.log_path(&id), budget, Phase::Open)?;
             let command = Arc::new(Command::new(id, request, log, State::Queued));
@@ -95,11 +108,19 @@ impl Session {
             for entry in command.entries() {
                 session.journal.append(&entry)?;
             }
-            Ok::<_, io::Error>(command)
+            Ok::<_, io::Error>(Some(command))
         });
         let command = made.await?.map_err(|error| {
             ApiError::internal("the server could not write down the command", error)
         })?;
+        let Some(command) = command else {
+            return Err(ApiError::new(
+                holm_daytona_wire::error::ErrorCode::TooManyRequests,
+                format!(
+                    "commands of more than {TEXTS_BYTES_MAX} bytes wait in this session already"
+                ),
+            ));
+        };
         if self.queue.try_send(Arc::clone(&command)).is_err() {
             let is_gone = self.ended.borrow().is_some();
             command.end(-1, How::NeverRan);
@@ -117,17 +138,25 @@ impl Session {
         self.folder.join(format!("{id}.log"))
     }
 
-    /// Bounds what a session remembers. Blocks.
-    fn forget_old(&self) {
+    /// Bounds what a session remembers, before `more` bytes come. Blocks.
+    fn forget_old(&self, more: usize) -> Room {
         let mut commands = self.commands();
-        if commands.len() < COMMANDS_MAX {
-            return;
+        let all = commands.iter().map(|command| weight(&command.request));
+        let mut bytes = all.sum::<usize>() + more;
+        if commands.len() < COMMANDS_MAX && bytes <= TEXTS_BYTES_MAX {
+            return Room::Enough;
         }
-        let mut surplus = COMMANDS_MAX / 2;
+        // Whoever ran one of the last commands may still be about to read its output.
+        let mut old = commands.len().saturating_sub(COMMANDS_SPARED);
+        let mut surplus = commands.len().saturating_sub(COMMANDS_MAX / 2);
         commands.retain(|command| {
-            let is_old = surplus > 0 && command.exit_code().is_some() && !command.is_logging();
+            let is_wanted = surplus > 0 || bytes > TEXTS_BYTES_MAX / 2;
+            let is_over = command.exit_code().is_some() && !command.is_logging();
+            let is_old = old > 0 && is_wanted && is_over;
+            old = old.saturating_sub(1);
             if is_old {
-                surplus -= 1;
+                surplus = surplus.saturating_sub(1);
+                bytes -= weight(&command.request);
                 self.budget.give_back(command.log.bytes());
                 drop(fs::remove_file(command.log.path()));
             }
@@ -140,6 +169,10 @@ impl Session {
         if let Err(error) = self.journal.rewrite(entries) {
             tracing::error!(session = self.id, %error, "a journal cannot be written anew");
         }
+        if bytes > TEXTS_BYTES_MAX {
+            return Room::None;
+        }
+        Room::Enough
     }
 
     pub(super) fn opened(&self) -> Entry {

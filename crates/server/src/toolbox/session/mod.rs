@@ -34,7 +34,7 @@ use tokio::sync::{mpsc, watch};
 use self::control::{Control, ControlError};
 use self::driver::{QUEUE_MAX, Session, held_name, output_name, shell_name};
 use self::journal::Journal;
-use super::execute::{SHELLS, not_started};
+use super::execute::{SHELLS, no_shell};
 use crate::error::{ApiError, Result};
 use crate::machines::{CommandSpec, Input, Machine, Output, Running, SIGKILL, write_all};
 
@@ -213,13 +213,7 @@ async fn start(machine: &Arc<Machine>, id: &str) -> Result<Arc<Session>> {
     let shells = SHELLS.map(|shell| vec![shell.into()]);
     let mut shell = match machine.start_first(spec, &shells).await {
         Ok(shell) => shell,
-        Err(error) => {
-            let reason = not_started(machine, machine.work_dir(), error).await?;
-            return Err(ApiError::internal(
-                format!("the session's shell could not be started: {reason}"),
-                io::Error::other(reason.clone()),
-            ));
-        }
+        Err(error) => return Err(no_shell(machine, machine.work_dir(), error).await),
     };
     let lost = || io::Error::from(io::ErrorKind::BrokenPipe);
     let failed = |error| ApiError::internal("the session could not be started", error);

@@ -20,13 +20,14 @@ use holm_daytona_wire::session::{
 use holm_daytona_wire::subprotocol::Subprotocols;
 use holm_daytona_wire::version::{OutputStyle, SDK_VERSION_HEADER, SPLIT_OUTPUT_HEADER};
 
-use super::command::{Command, How};
+use super::command::{Command, How, weight};
 use super::driver::Session;
 use super::follow::{self, Form};
 use super::log::Completeness;
 use super::not_found;
 use crate::api::body::Body;
 use crate::api::query::Pairs;
+use crate::buffers::Held;
 use crate::error::{ApiError, Result};
 use crate::state::AppState;
 use crate::toolbox::Inside;
@@ -52,6 +53,9 @@ pub(in crate::toolbox) fn router() -> Router<AppState> {
             post(input),
         )
 }
+
+/// A session remembers its commands, so they are not of any length.
+const COMMAND_BYTES_MAX: usize = 1024 * 1024;
 
 type Names = Path<HashMap<String, String>>;
 
@@ -130,6 +134,11 @@ async fn execute(
     if request.command.trim().is_empty() {
         return Err(ApiError::bad_request("command is required"));
     }
+    if weight(&request) > COMMAND_BYTES_MAX {
+        return Err(ApiError::bad_request(format!(
+            "the command has more than {COMMAND_BYTES_MAX} bytes: upload it as a file and run that"
+        )));
+    }
     if request.command.contains('\0') {
         return Err(ApiError::bad_request("the command holds a NUL byte"));
     }
@@ -150,7 +159,7 @@ async fn execute(
     if how == How::NeverRan {
         return Err(ended());
     }
-    let logs = read(&inside, &command).await?;
+    let (logs, held) = read(&inside, &command).await?;
     answer.exit_code = Some(code);
     match style(&headers) {
         OutputStyle::Combined => answer.output = Some(text(&logs.bare())),
@@ -162,7 +171,7 @@ async fn execute(
             answer.stderr = Some(logs.stderr);
         }
     }
-    Ok(Json(answer).into_response())
+    Ok(held.until_sent(Json(answer)))
 }
 
 fn ended() -> ApiError {
@@ -210,14 +219,14 @@ async fn logs(
             Ok((plain, follow::as_body(command, form, inside.awake)).into_response())
         }
         (_, false) => {
-            let logs = read(&inside, &command).await?;
+            let (logs, held) = read(&inside, &command).await?;
             Ok(match style {
-                OutputStyle::Combined => text(&logs.bare()).into_response(),
+                OutputStyle::Combined => held.until_sent(text(&logs.bare())),
                 OutputStyle::MarkedText => {
                     let plain = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
-                    (plain, logs.marked).into_response()
+                    held.until_sent((plain, logs.marked))
                 }
-                OutputStyle::Json => Json(logs.into_json()).into_response(),
+                OutputStyle::Json => held.until_sent(Json(logs.into_json())),
             })
         }
     }
@@ -242,15 +251,18 @@ struct Logs {
     completeness: Completeness,
 }
 
-async fn read(inside: &Inside, command: &Command) -> Result<Logs> {
+async fn read(inside: &Inside, command: &Command) -> Result<(Logs, Held)> {
     let bytes_max = inside.state.config.limits.output_bytes_max;
+    let here = usize::try_from(command.log.bytes()).unwrap_or(usize::MAX);
+    let held = inside.state.buffers.take(here.min(bytes_max)).await?;
     let read = command.log.read(bytes_max).await;
     let (marked, completeness) =
         read.map_err(|error| ApiError::internal("the log could not be read", error))?;
-    Ok(Logs {
+    let logs = Logs {
         marked,
         completeness,
-    })
+    };
+    Ok((logs, held))
 }
 
 impl Logs {

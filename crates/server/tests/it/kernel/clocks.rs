@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use holm_server::records::SandboxRecord;
 use serde_json::{Value, json};
 
+use super::sockets::Socket;
 use crate::support::{TestServer, is_empty, wait_until};
 
 /// A server on which a minute is a tenth of a second.
@@ -50,16 +52,68 @@ fn stopping_an_ephemeral_sandbox_deletes_it() {
 #[test]
 fn a_process_that_runs_is_activity() {
     let server = hasty();
-    let busy = server.sandbox_from(json!({ "autoStopInterval": 3 }));
+    // The clock begins when there is something to hold it up.
+    let busy = server.sandbox_from(json!({ "autoStopInterval": 0 }));
+    server.run(&busy, "setsid sleep 1000 >/dev/null 2>&1 </dev/null &");
+    server.turn(&busy, "autostop/3");
     let idle = server.sandbox_from(json!({ "autoStopInterval": 3 }));
-    server.run(&busy, "setsid sleep 3 >/dev/null 2>&1 </dev/null & echo $!");
     wait_until("the idle one has stopped", || {
         state(&server, &idle) == "stopped"
     });
     assert_eq!(state(&server, &busy), "started");
+    server.run(&busy, "pkill sleep");
     wait_until("the busy one has stopped", || {
         state(&server, &busy) == "stopped"
     });
+}
+
+#[test]
+fn an_open_stream_is_activity() {
+    let server = hasty();
+    // The clocks begin when all is as it shall be.
+    let made = || server.sandbox_from(json!({ "autoStopInterval": 0 }));
+    let (watched, idle) = (made(), made());
+    // Shells that nobody types into keep nothing awake; whoever looks at them does.
+    let path = |id: &str| format!("/toolbox/{id}/process/pty/create-connect?id=p1");
+    let terminal = Socket::open(&server, &path(&watched), &[]).unwrap();
+    drop(Socket::open(&server, &path(&idle), &[]).unwrap());
+    server.turn(&watched, "autostop/5");
+    server.turn(&idle, "autostop/5");
+    wait_until("the idle one has stopped", || {
+        state(&server, &idle) == "stopped"
+    });
+    assert_eq!(state(&server, &watched), "started");
+    drop(terminal);
+    wait_until("nobody looks any more", || {
+        state(&server, &watched) == "stopped"
+    });
+}
+
+#[test]
+fn activity_is_written_down_by_itself() {
+    let server = TestServer::with(|config| {
+        config.limits.tick = Duration::from_millis(50);
+        config.limits.minute = Duration::from_millis(200);
+    });
+    let id = server.sandbox_from(json!({ "autoStopInterval": 0 }));
+    let store = holm_store::Store::open(&server.data.path().join("data/holm.db")).unwrap();
+    let stored = || store.get::<SandboxRecord>(&id).unwrap().unwrap();
+    let made = stored();
+    let minute = 200;
+    wait_until("a minute is over", || {
+        server.run(&id, "true");
+        stored().last_activity_at >= made.last_activity_at + minute
+    });
+    // It is no change of the sandbox.
+    assert_eq!(stored().updated_at, made.updated_at);
+    // What nobody uses is not written again and again.
+    let last = server.get(&format!("/api/sandbox/{id}")).ok()["lastActivityAt"].clone();
+    let settled = stored().last_activity_at;
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(stored().last_activity_at, settled);
+    // A server that is killed has forgotten a minute at most.
+    let shown = server.get(&format!("/api/sandbox/{id}")).ok();
+    assert_eq!(shown["lastActivityAt"], last);
 }
 
 #[test]

@@ -5,6 +5,39 @@ use serde_json::json;
 use crate::support::{TestServer, is_empty, wait_until};
 
 #[test]
+fn a_snapshot_knows_when_it_was_last_used() {
+    let server = TestServer::new();
+    let used_at = |name: &str| {
+        let shown = server.get(&format!("/api/snapshots/{name}")).ok();
+        shown["lastUsedAt"].as_str().map(str::to_owned)
+    };
+    assert_eq!(used_at("daytona-small"), None);
+    let before = jiff::Timestamp::now();
+    let id = server.sandbox();
+    let used: jiff::Timestamp = used_at("daytona-small").unwrap().parse().unwrap();
+    assert!(
+        used >= before - jiff::Span::new().seconds(1),
+        "{used} {before}"
+    );
+    assert_eq!(used_at("daytona-medium"), None);
+    let saved = json!({ "name": "saved" });
+    server
+        .post(&format!("/api/sandbox/{id}/snapshot"), saved)
+        .ok();
+    assert_eq!(used_at("saved"), None);
+    server.sandbox_from(json!({ "snapshot": "saved" }));
+    assert!(used_at("saved").is_some());
+    // A refused sandbox is no use.
+    server
+        .post(
+            "/api/sandbox",
+            json!({ "snapshot": "daytona-large", "user": "nobody-here" }),
+        )
+        .refused(400);
+    assert_eq!(used_at("daytona-large"), None);
+}
+
+#[test]
 fn a_fork_has_the_files_and_goes_its_own_way() {
     let server = TestServer::new();
     let id = server.sandbox_from(json!({ "labels": { "a": "b" } }));

@@ -1,58 +1,17 @@
 //! Sandboxes with a root of their own, from a registry on loopback.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use holm_server::operator::{self, OperatorSnapshot, SnapshotSource};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::support::{TestServer, is_empty, wait_until};
-
-const TOOLS: [&str; 10] = [
-    "cat", "chown", "grep", "id", "ls", "mkdir", "rm", "sh", "sleep", "stat",
-];
-
-/// A shell and a few tools of the host, as an archive.
-fn root_file_system(folder: &Path) -> Vec<u8> {
-    let root = folder.join("root");
-    for below in ["bin", "etc", "root", "home/app", "tmp"] {
-        fs::create_dir_all(root.join(below)).unwrap();
-    }
-    let copy = |from: &Path, to: PathBuf| {
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        fs::copy(fs::canonicalize(from).unwrap(), to).unwrap();
-    };
-    let mut libraries = BTreeSet::new();
-    for tool in TOOLS {
-        let places = ["/bin", "/usr/bin"].map(|place| Path::new(place).join(tool));
-        let program = places.iter().find(|path| path.exists()).unwrap();
-        copy(program, root.join("bin").join(tool));
-        let listed = Command::new("ldd").arg(program).output().unwrap();
-        let text = String::from_utf8(listed.stdout).unwrap();
-        let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
-        libraries.extend(paths.map(PathBuf::from));
-    }
-    for library in libraries {
-        copy(&library, root.join(library.strip_prefix("/").unwrap()));
-    }
-    let passwd = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n";
-    fs::write(root.join("etc/passwd"), passwd).unwrap();
-    fs::write(root.join("etc/tiny"), "an image\n").unwrap();
-    let made = Command::new("tar")
-        .args(["--owner=0", "--group=0", "--numeric-owner", "-C"])
-        .arg(&root)
-        .args(["-cf", "-", "."])
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{made:?}");
-    made.stdout
-}
 
 fn digest(content: &[u8]) -> String {
     let hash = Sha256::digest(content);
@@ -72,15 +31,18 @@ struct Registry {
 
 impl Registry {
     fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let layer = root_file_system(folder.path());
+        let layer = holm_testkit::tiny_root_archive();
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
             other => other,
         };
         let config = json!({
-            "architecture": architecture, "os": "linux", "config": { "Env": ["TINY=1"] },
+            "architecture": architecture, "os": "linux",
+            "config": {
+                "Env": ["TINY=1", "PATH=/opt/bin:/bin", "HTTP_PROXY=http://192.0.2.1", "OURS=image"],
+                "WorkingDir": "/home/app",
+            },
             "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
         })
         .to_string();
@@ -205,6 +167,14 @@ fn a_snapshot_from_a_registry_is_a_root_of_its_own() {
         "1000\nchanged"
     );
     assert!(!Path::new("/etc/tiny").exists());
+    // The image's word counts, but not for the way out, and the sandbox's counts more.
+    let request = json!({ "snapshot": "tiny", "env": { "OURS": "sandbox" } });
+    let told = server.sandbox_from(request);
+    assert_eq!(
+        server.run(&told, "echo $TINY $PATH $OURS; pwd; echo $HTTP_PROXY"),
+        "1 /opt/bin:/bin sandbox\n/home/app\nhttp://127.0.0.1:3128"
+    );
+    server.delete(&format!("/api/sandbox/{told}")).ok();
     let other = server.sandbox_from(json!({ "snapshot": "tiny", "user": "app" }));
     assert_eq!(
         server.run(&other, "id -u; cat /etc/tiny; ls /bin/mkdir"),
@@ -234,6 +204,36 @@ fn a_snapshot_from_a_registry_is_a_root_of_its_own() {
     wait_until("its log is gone", || {
         is_empty(&server.data.path().join("data/builds"))
     });
+}
+
+#[test]
+fn a_user_of_an_image_that_is_not_there_yet() {
+    let server = TestServer::new();
+    let registry = Registry::start();
+    let request = |user: &str| {
+        // Of its own text each time, so that none is known already.
+        let dockerfile = format!("FROM {}\n# {user}\n", registry.image());
+        json!({ "buildInfo": { "dockerfileContent": dockerfile }, "user": user })
+    };
+    let state = |id: &str| server.get(&format!("/api/sandbox/{id}")).ok()["state"].clone();
+    let made = |user: &str| {
+        let made = server.post("/api/sandbox", request(user)).ok();
+        made["id"].as_str().unwrap().to_owned()
+    };
+    let id = made("app");
+    wait_until("it is started", || state(&id) == "started");
+    assert_eq!(server.run(&id, "id -u"), "1000");
+    // Neither nobody, nor whom no box has an id for.
+    for user in ["nobody-here", "65536", "4294967295", "-1", "0:4294967295"] {
+        let id = made(user);
+        wait_until("it is said", || state(&id) == "error");
+        let shown = server.get(&format!("/api/sandbox/{id}")).ok();
+        let reason = shown["errorReason"].as_str().unwrap();
+        assert!(reason.contains(&format!("no user `{user}`")), "{reason}");
+    }
+    for user in ["a\nb", "\u{0}"] {
+        server.post("/api/sandbox", request(user)).refused(400);
+    }
 }
 
 #[test]
@@ -301,4 +301,19 @@ fn a_sandbox_from_an_image_waits_for_it_and_a_restart_begins_the_pull_again() {
         .ok();
     assert_eq!(again["state"], "started");
     assert_eq!(registry.asked_for_layer.load(Ordering::SeqCst), asked);
+}
+
+/// Makes a snapshot from an archive, as the operator does.
+pub(super) fn add_snapshot(server: &TestServer, name: &str, archive: &Path) {
+    let data = server.data.path().join("data");
+    let store = holm_store::Store::open(&data.join("holm.db")).unwrap();
+    let config = holm_server::ServerConfig::new("127.0.0.1:0".parse().unwrap(), data);
+    let new = OperatorSnapshot {
+        name: name.to_owned(),
+        source: SnapshotSource::Tar(archive.to_path_buf()),
+        cpu: Some(1),
+        memory_gib: Some(1),
+        disk_gib: Some(1),
+    };
+    operator::create_snapshot(&config, &store, &new, &|_| {}).unwrap();
 }

@@ -1,5 +1,7 @@
 //! With real boxes.
 
+mod answers;
+mod bounds;
 mod clocks;
 mod copies;
 mod events;
@@ -19,8 +21,11 @@ mod sessions_end;
 mod settings;
 mod shell;
 mod sizes;
+mod small_images;
 mod sockets;
 mod ssh;
+mod ssh_files;
+mod ssh_terminals;
 mod system;
 mod tenants;
 mod terminals;

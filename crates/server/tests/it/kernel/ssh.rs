@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use crate::support::{TestServer, wait_until};
 
 /// A server that also speaks SSH, with a sandbox and a token for it.
-struct Ssh {
-    server: TestServer,
+pub(super) struct Ssh {
+    pub(super) server: TestServer,
     id: String,
-    token: String,
-    port: String,
+    pub(super) token: String,
+    pub(super) port: String,
 }
 
 impl Ssh {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let server = TestServer::with(|config| {
             config.ssh_listen = Some("127.0.0.1:0".parse().unwrap());
             config.limits.tick = Duration::from_millis(50);
@@ -46,7 +46,7 @@ impl Ssh {
         format!("/api/sandbox/{}/ssh-access{more}", self.id)
     }
 
-    fn client_as(&self, program: &str, user: &str) -> Command {
+    pub(super) fn client_as(&self, program: &str, user: &str) -> Command {
         let mut command = Command::new(program);
         for option in [
             "StrictHostKeyChecking=no",
@@ -65,7 +65,7 @@ impl Ssh {
         command
     }
 
-    fn client(&self) -> Command {
+    pub(super) fn client(&self) -> Command {
         self.client_as("ssh", &self.token)
     }
 
@@ -84,7 +84,7 @@ impl Ssh {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn execute(&self, command: &str) -> Value {
+    pub(super) fn execute(&self, command: &str) -> Value {
         let path = format!("/toolbox/{}/process/execute", self.id);
         self.server.post(&path, json!({ "command": command })).ok()
     }

@@ -1,7 +1,11 @@
 //! Tests that need root: mounts of the test's own, and limits that only root may set.
 
+mod oci;
+mod origin;
+mod secrets;
 mod serve;
 mod snapshot;
+mod snapshot_sources;
 
 use std::fs;
 

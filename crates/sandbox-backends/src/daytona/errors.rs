@@ -1,0 +1,69 @@
+//! What a failed call is for whoever uses a sandbox.
+
+use std::path::Path;
+
+use holm_daytona_client::ClientError;
+use holm_sandbox::SandboxError;
+
+/// The exit codes with which the scripts in a sandbox say what is wrong.
+pub(super) const OUTSIDE: i32 = 10;
+pub(super) const MISSING: i32 = 11;
+pub(super) const NO_FOLDER: i32 = 12;
+pub(super) const NO_FILE: i32 = 13;
+pub(super) const COMMAND_MISSING: i32 = 20;
+pub(super) const COMMAND_NOT_EXECUTABLE: i32 = 21;
+
+/// A call failed.
+pub(super) fn remote(doing: impl Into<String>, error: ClientError) -> SandboxError {
+    SandboxError::Backend {
+        doing: doing.into(),
+        hint: hint(&error),
+        source: Box::new(error),
+    }
+}
+
+fn hint(error: &ClientError) -> Option<String> {
+    let text = if error.is_connect() {
+        "see whether the server runs, and what DAYTONA_API_URL says"
+    } else if error.status() == Some(401) {
+        "see whether DAYTONA_API_KEY is a key of this server"
+    } else if error.is_rate_limited() {
+        "the server asks for patience: try again later"
+    } else {
+        return None;
+    };
+    Some(text.to_owned())
+}
+
+/// A script said that something is wrong with a path.
+pub(super) fn refused(
+    code: i32,
+    doing: &str,
+    root: &Path,
+    path: &Path,
+    said: &str,
+) -> SandboxError {
+    let path = path.to_path_buf();
+    match code {
+        OUTSIDE => SandboxError::PathConfinement {
+            path,
+            base: root.to_path_buf(),
+        },
+        MISSING => SandboxError::NotFound { path },
+        NO_FOLDER => SandboxError::NotADirectory { path },
+        NO_FILE => SandboxError::NotAFile { path },
+        code => {
+            let said = said.trim();
+            let why = if said.is_empty() {
+                "it is not allowed to"
+            } else {
+                said
+            };
+            SandboxError::Backend {
+                doing: format!("{doing} `{}` in the sandbox", path.display()),
+                hint: None,
+                source: format!("{why} (code {code})").into(),
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Archives of attackers, and honest ones.
+
+use super::*;
+
+fn archive(entries: &[(EntryType, &str, &str)]) -> Vec<u8> {
+    let mut builder = Builder::new(Vec::new());
+    for (kind, path, content) in entries {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(*kind);
+        header.set_mode(0o6777);
+        let is_link = matches!(kind, EntryType::Symlink | EntryType::Link);
+        if is_link {
+            header.set_link_name_literal(content).unwrap();
+        }
+        let content = if is_link { "" } else { content };
+        header.set_size(u64::try_from(content.len()).unwrap());
+        // Written as it is: the library would refuse such names.
+        header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
+        header.set_cksum();
+        builder.append(&header, content.as_bytes()).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+#[test]
+fn names_that_lead_out_fail() {
+    for path in ["../x", "/etc/x", "a/../../x"] {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("copy");
+        let error = unpack(
+            archive(&[(EntryType::Regular, path, "bad")]).as_slice(),
+            &target,
+        )
+        .unwrap_err();
+        assert!(error.to_string().contains("outside"), "{path}: {error}");
+        assert!(!folder.path().join("x").exists());
+    }
+}
+
+#[test]
+fn nothing_is_written_through_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("copy");
+    let outside = folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    let entries = [
+        (EntryType::Symlink, "inside", "folder"),
+        (EntryType::Symlink, "away", outside.to_str().unwrap()),
+        (EntryType::Symlink, "up", "../outside"),
+        (EntryType::Symlink, "deep/up", "../file"),
+        (EntryType::Regular, "away/file", "x"),
+        (EntryType::Link, "hard", "/etc/passwd"),
+        (EntryType::Char, "device", ""),
+    ];
+    // A name cannot be both a link and a folder: that fails, and nothing went outside.
+    drop(unpack(archive(&entries).as_slice(), &target));
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    assert!(!target.join("hard").exists() && !target.join("device").exists());
+    assert!(!target.join("up").is_symlink());
+}
+
+#[test]
+fn special_bits_are_not_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("copy");
+    let entries = [(EntryType::Regular, "tool", "x")];
+    unpack(archive(&entries).as_slice(), &target).unwrap();
+    let mode = fs::metadata(target.join("tool"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o7000, 0);
+}
+
+#[test]
+fn what_is_packed_is_unpacked() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("source");
+    fs::create_dir_all(source.join("a/b")).unwrap();
+    let long = format!("a/b/{}", "n".repeat(180));
+    fs::write(source.join(&long), "long").unwrap();
+    symlink("a/b", source.join("link")).unwrap();
+    let mut packed = Vec::new();
+    pack(&source, &mut packed).unwrap();
+    let target = folder.path().join("copy");
+    unpack(packed.as_slice(), &target).unwrap();
+    assert_eq!(fs::read(target.join(&long)).unwrap(), b"long");
+    assert_eq!(
+        fs::read_link(target.join("link")).unwrap(),
+        Path::new("a/b")
+    );
+}

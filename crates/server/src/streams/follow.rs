@@ -1,0 +1,217 @@
+//! `GET` with `live=sse`: events for as long as the reader wants them, or about a minute; then it comes again.
+//!
+//! ```text
+//!     read ──▶ write its events ──▶ read …
+//!       │ nothing new
+//!       └──▶ wait for the stream's wake-up, a sign of life, or the end
+//! ```
+//!
+//! - The next page is read when the connection has taken the last: a reader that is stuck holds one small page and its socket.
+//! - Each event has an id, so that a browser's `EventSource` resumes by itself. Where the stream has ended and the reader knows all of it,
+//!   the answer is 204, which is how an `EventSource` learns to stay away.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use holm_thread_log::sse::{self, Control, Encoding, Freshness};
+use holm_thread_log::{Ending, Page, ReadFrom, StreamName, Watch};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::error::{Result, StreamError};
+use super::query::ReadQuery;
+use super::{headers, now, read, touch};
+use crate::accept::{Stop, reached};
+use crate::state::AppState;
+
+/// A reader holds no more than this, unless an entry is larger.
+const PAGE_BYTES: usize = 64 * 1024;
+/// How long an answer lasts, and by how much it differs: readers that came together do not all come again together.
+const LASTING: Duration = Duration::from_secs(55);
+const LASTING_SPREAD_MILLISECONDS: u64 = 10_000;
+/// How often a silent connection says that it lives.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+
+pub(super) async fn follow(
+    state: &AppState,
+    name: StreamName,
+    query: ReadQuery,
+    request: &HeaderMap,
+) -> Result<Response> {
+    let last_seen = headers::text(request, &headers::LAST_EVENT_ID)?.filter(|id| !id.is_empty());
+    let from = match (last_seen, query.from) {
+        // A browser repeats its address: what it has seen is in the header.
+        (Some(id), _) => id.parse().map_err(|_| {
+            StreamError::bad_request(
+                "offset_invalid",
+                "`Last-Event-ID` is none of the ids that this stream sent",
+            )
+        })?,
+        (None, Some(from)) => from,
+        (None, None) => return Err(read::offset_missing()),
+    };
+    let watch = state.streams.watch(&name);
+    let page = state.streams.read(&name, from, PAGE_BYTES, now()).await??;
+    touch(state, &page.stream).await;
+    if last_seen.is_some() && page.entries.is_empty() && page.ending() == Ending::Closed {
+        return Ok((StatusCode::NO_CONTENT, [(headers::CLOSED, headers::TRUE)]).into_response());
+    }
+    let encoding = Encoding::of(&page.stream.content_type);
+    let mut found = HeaderMap::new();
+    found.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    found.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Some proxies would keep the events until there are many.
+    found.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    if encoding == Encoding::Base64 {
+        found.insert(headers::DATA_ENCODING, HeaderValue::from_static("base64"));
+    }
+    let random = u64::from_str_radix(&holm_sandbox_linux::random_hex(), 16).unwrap_or_default();
+    let spread = Duration::from_millis(random % LASTING_SPREAD_MILLISECONDS);
+    let follower = Follower {
+        state: Arc::clone(state),
+        stopping: state.stopping.clone(),
+        name,
+        next: ReadFrom::At(page.next),
+        watch,
+        encoding,
+        cursor: query.cursor,
+        until: Instant::now() + LASTING + spread,
+        first: Some(page),
+    };
+    let chunks = stream::unfold(Some(follower), |follower| async {
+        let mut follower = follower?;
+        let (chunk, is_last) = match follower.chunk().await? {
+            Chunk::More(chunk) => (chunk, false),
+            Chunk::Last(chunk) => (chunk, true),
+        };
+        let rest = (!is_last).then_some(follower);
+        Some((Ok::<_, Infallible>(chunk), rest))
+    });
+    Ok((found, Body::from_stream(chunks)).into_response())
+}
+
+/// A reader of events.
+struct Follower {
+    state: AppState,
+    stopping: watch::Receiver<Stop>,
+    name: StreamName,
+    next: ReadFrom,
+    watch: Watch,
+    encoding: Encoding,
+    cursor: Option<String>,
+    until: Instant,
+    /// What was read before the answer began.
+    first: Option<Page>,
+}
+
+enum Chunk {
+    More(Bytes),
+    /// The stream has ended.
+    Last(Bytes),
+}
+
+impl Follower {
+    /// The next events, or none when the answer is over.
+    async fn chunk(&mut self) -> Option<Chunk> {
+        if let Some(page) = self.first.take() {
+            return Some(self.events(&page));
+        }
+        loop {
+            let page = self.page().await?;
+            if !page.entries.is_empty() || page.ending() == Ending::Closed {
+                return Some(self.events(&page));
+            }
+            match self.wait().await {
+                Waited::Woken => {}
+                Waited::Silence => {
+                    let mut chunk = Vec::new();
+                    sse::write_comment(&mut chunk);
+                    return Some(Chunk::More(chunk.into()));
+                }
+                Waited::Over => return None,
+            }
+        }
+    }
+
+    async fn page(&self) -> Option<Page> {
+        let streams = &self.state.streams;
+        let page = match streams.read(&self.name, self.next, PAGE_BYTES, now()).await {
+            Ok(Ok(page)) => page,
+            // Deleted, or expired: the reader hears of it when it comes again.
+            Ok(Err(_)) => return None,
+            Err(error) => {
+                tracing::error!(error = %crate::error::chain(&error), "could not read on");
+                return None;
+            }
+        };
+        touch(&self.state, &page.stream).await;
+        Some(page)
+    }
+
+    async fn wait(&mut self) -> Waited {
+        let sign_of_life = Instant::now() + SIGN_OF_LIFE;
+        let (watch, stopping) = (&mut self.watch, &mut self.stopping);
+        let woken = async {
+            tokio::select! {
+                () = watch.changed() => Waited::Woken,
+                () = reached(stopping, Stop::Drain) => Waited::Over,
+            }
+        };
+        match timeout_at(sign_of_life.min(self.until), woken).await {
+            Ok(waited) => waited,
+            Err(_) if Instant::now() >= self.until => Waited::Over,
+            Err(_) => Waited::Silence,
+        }
+    }
+
+    /// Each entry, and after it where the reader is then.
+    fn events(&mut self, page: &Page) -> Chunk {
+        let mut chunk = Vec::new();
+        let cursor = read::cursor(self.cursor.as_deref());
+        let mut control = Control {
+            next: page.next,
+            cursor,
+            freshness: Freshness::MoreToRead,
+            ending: Ending::Open,
+        };
+        let (last, before) = match page.entries.split_last() {
+            Some((last, before)) => (Some(last), before),
+            None => (None, page.entries.as_slice()),
+        };
+        for entry in before {
+            sse::write_data(&mut chunk, self.encoding, &entry.data, entry.next);
+            control.next = entry.next;
+            sse::write_control(&mut chunk, control);
+        }
+        if let Some(entry) = last {
+            sse::write_data(&mut chunk, self.encoding, &entry.data, entry.next);
+        }
+        let ending = page.ending();
+        let control = Control {
+            next: page.next,
+            cursor,
+            freshness: page.freshness,
+            ending,
+        };
+        sse::write_control(&mut chunk, control);
+        self.next = ReadFrom::At(page.next);
+        match ending {
+            Ending::Open => Chunk::More(chunk.into()),
+            Ending::Closed => Chunk::Last(chunk.into()),
+        }
+    }
+}
+
+enum Waited {
+    Woken,
+    /// Nothing for a while.
+    Silence,
+    Over,
+}

@@ -1,0 +1,267 @@
+//! Calls to subscribers: to which addresses, and how they end.
+//!
+//! A user names the address, and this server may stand inside of somebody's network. So calls go to public addresses over TLS, by the
+//! rules that sandboxes have; to this machine itself only if its operator says so. Redirections are not followed.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use axum::http::{Request, StatusCode, Uri};
+use holm_egress::{Candidate, DirectError, Gateway, Host, Place, Policy, Rules, Verdict, decide};
+use holm_thread_log::subscription::Done;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::config::LocalCalls;
+
+/// How long a call may take, from the name to the end of its answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// A place that may be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Callee {
+    way: Way,
+    /// For the header `Host`.
+    authority: String,
+    path: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Way {
+    Tls {
+        host: Host,
+        port: u16,
+    },
+    /// A program on this machine, in the clear.
+    Local(SocketAddr),
+}
+
+/// Why an address cannot be called.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum UrlError {
+    #[error("`webhook.url` is no address: write it as `https://host/path`")]
+    Malformed,
+    #[error("`webhook.url` must begin with `https://`")]
+    NotHttps,
+    #[error(
+        "`webhook.url` leads to this machine: whoever runs the server allows that with `--local-webhooks`"
+    )]
+    Local,
+    #[error("`webhook.url` leads to an address that is not public")]
+    NotPublic,
+}
+
+/// Why a call failed.
+#[derive(Debug, Error)]
+pub(super) enum CallError {
+    #[error("could not connect")]
+    Connect(#[from] DirectError),
+    #[error("could not connect")]
+    ConnectLocally(#[source] std::io::Error),
+    #[error("could not speak HTTP")]
+    Http(#[from] hyper::Error),
+    #[error("could not write the request")]
+    Request(#[from] axum::http::Error),
+    #[error("it was answered with {0}")]
+    Status(StatusCode),
+    #[error("its address may not be called")]
+    Refused(#[source] UrlError),
+    #[error("it took too long")]
+    TooLate,
+}
+
+impl Callee {
+    pub(super) fn parse(url: &str, local: LocalCalls) -> Result<Self, UrlError> {
+        let uri: Uri = url.parse().map_err(|_| UrlError::Malformed)?;
+        let authority = uri.authority().ok_or(UrlError::Malformed)?.as_str();
+        if authority.contains('@') {
+            return Err(UrlError::Malformed);
+        }
+        let host = uri.host().ok_or(UrlError::Malformed)?;
+        let host = Host::parse(host).map_err(|_| UrlError::Malformed)?;
+        let way = match uri.scheme_str() {
+            Some("https") => {
+                let port = uri.port_u16().unwrap_or(443);
+                check_public(&host, port)?;
+                Way::Tls { host, port }
+            }
+            Some("http") => {
+                let address = loopback(&host).ok_or(UrlError::NotHttps)?;
+                if local == LocalCalls::Refused {
+                    return Err(UrlError::Local);
+                }
+                Way::Local(SocketAddr::new(address, uri.port_u16().unwrap_or(80)))
+            }
+            Some(_) | None => return Err(UrlError::NotHttps),
+        };
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        Ok(Self {
+            way,
+            authority: authority.to_owned(),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Sends a signed body, and says what the answer says.
+    pub(super) async fn call(
+        &self,
+        gateway: &Gateway,
+        body: String,
+        signature: &str,
+    ) -> Result<Done, CallError> {
+        let request = Request::post(&self.path)
+            .header(HOST, &self.authority)
+            .header(CONTENT_TYPE, "application/json")
+            .header(USER_AGENT, concat!("holm/", env!("CARGO_PKG_VERSION")))
+            .header("webhook-signature", signature)
+            .body(Full::new(Bytes::from(body)))?;
+        let called = async {
+            match &self.way {
+                Way::Tls { host, port } => {
+                    let stream = gateway.connect_tls(host, *port, PATIENCE).await?;
+                    exchange(stream, request).await
+                }
+                Way::Local(address) => {
+                    let stream = TcpStream::connect(address).await;
+                    exchange(stream.map_err(CallError::ConnectLocally)?, request).await
+                }
+            }
+        };
+        let called = timeout(PATIENCE, called).await;
+        called.unwrap_or(Err(CallError::TooLate))
+    }
+}
+
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Done, CallError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // Ends with this function: nobody else sends on it.
+    let connection = tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a call ended early");
+        }
+    });
+    let answer = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(CallError::Status(status));
+        }
+        // An answer that is too long or not ours to read says only that the call was heard.
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+        let body = body.collect().await.map(|body| body.to_bytes());
+        Ok(body.map_or(Done::NotYet, |body| done(&body)))
+    };
+    let answer = answer.await;
+    connection.abort();
+    answer
+}
+
+fn done(body: &[u8]) -> Done {
+    #[derive(Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        done: bool,
+    }
+    match serde_json::from_slice(body) {
+        Ok(Answer { done: true }) => Done::All,
+        Ok(Answer { done: false }) | Err(_) => Done::NotYet,
+    }
+}
+
+/// The loopback address that a host is, whatever a resolver would say.
+fn loopback(host: &Host) -> Option<IpAddr> {
+    match host {
+        Host::Name(name) if name == "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+        Host::Name(_) => None,
+        Host::Address(address) => address.is_loopback().then_some(*address),
+    }
+}
+
+/// Refuses at once what is known to be refused later. Names are looked up when they are called.
+fn check_public(host: &Host, port: u16) -> Result<(), UrlError> {
+    let address = match host {
+        Host::Name(name) if name == "localhost" || name.ends_with(".localhost") => {
+            return Err(UrlError::NotPublic);
+        }
+        Host::Name(_) => return Ok(()),
+        Host::Address(address) => *address,
+    };
+    let candidate = Candidate {
+        address,
+        place: Place::Elsewhere,
+    };
+    let rules = Rules::new(Vec::new());
+    match decide(&Policy::unrestricted(), &rules, host, &[candidate], port) {
+        Verdict::Allow { .. } => Ok(()),
+        Verdict::Refuse(_) => Err(UrlError::NotPublic),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_called() {
+        for url in [
+            "https://hooks.example.org/x?y=1",
+            "https://93.184.216.34:8443/",
+            "https://h",
+        ] {
+            assert!(Callee::parse(url, LocalCalls::Refused).is_ok(), "{url}");
+        }
+        for url in [
+            "http://127.0.0.1:9/x",
+            "http://localhost/x",
+            "http://[::1]:9/",
+        ] {
+            assert!(Callee::parse(url, LocalCalls::Allowed).is_ok(), "{url}");
+            let refused = Callee::parse(url, LocalCalls::Refused);
+            assert_eq!(refused, Err(UrlError::Local), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_may_not() {
+        let table = [
+            ("", UrlError::Malformed),
+            ("/x", UrlError::Malformed),
+            ("https://", UrlError::Malformed),
+            ("https://user@h/", UrlError::Malformed),
+            ("https://0x7f000001/", UrlError::Malformed),
+            ("http://10.0.0.1/hook", UrlError::NotHttps),
+            ("http://example.org/", UrlError::NotHttps),
+            ("ftp://h/", UrlError::NotHttps),
+            ("https://10.0.0.1/", UrlError::NotPublic),
+            ("https://169.254.169.254/latest", UrlError::NotPublic),
+            ("https://127.0.0.1/", UrlError::NotPublic),
+            ("https://[::ffff:10.0.0.1]/", UrlError::NotPublic),
+            ("https://localhost/", UrlError::NotPublic),
+            ("https://x.localhost/", UrlError::NotPublic),
+        ];
+        for (url, error) in table {
+            let parsed = Callee::parse(url, LocalCalls::Allowed);
+            assert_eq!(parsed, Err(error), "{url}");
+        }
+    }
+
+    #[test]
+    fn only_a_plain_yes_is_done() {
+        assert_eq!(done(br#"{"done":true}"#), Done::All);
+        for other in [&b""[..], b"{}", b"{\"done\":1}", b"[true]", b"\xff"] {
+            assert_eq!(done(other), Done::NotYet);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Threads, as clients see them.
+
+mod blobs;
+mod client;
+mod entries;
+mod lists;
+mod making;
+mod restarts;
+mod runs;
+
+pub(crate) use client::{Content, ThreadsClient, chat, entry, status};

@@ -1,0 +1,5 @@
+//! Who may do what: every operation with every credential.
+
+mod matrix;
+mod queries;
+mod rotation;
