@@ -1,4 +1,5 @@
 //! `cargo xtask bench start`: how fast a box starts, beside its peers. `cargo xtask bench server`: how fast a server is.
+//! `cargo xtask bench threads`: how fast streams are, beside the disk that they are on.
 //!
 //! As root, everything that is measured works on a fresh XFS in a loop image: the root file system of a
 //! machine may be one on which creating files slows down while one measures (ext4 without a journal
@@ -6,7 +7,7 @@
 //! when the benchmark is killed.
 //!
 //! `HOLM_BENCH_OPTIONS` holds options of the benchmark itself: `--only a,b`; of `start` also `--json FILE` and
-//! `--profile-cold`, of `server` also `--page FILE`.
+//! `--profile-cold`, of `server` and `threads` also `--page FILE`.
 
 use std::fs::{self, File};
 use std::process::Command;
@@ -28,6 +29,7 @@ const IMAGE_SIZE_BYTES: u64 = 8 << 30;
 pub(crate) enum Benchmark {
     Start,
     Server,
+    Threads,
 }
 
 impl Benchmark {
@@ -35,6 +37,7 @@ impl Benchmark {
         match name {
             "start" => Some(Self::Start),
             "server" => Some(Self::Server),
+            "threads" => Some(Self::Threads),
             _ => None,
         }
     }
@@ -43,13 +46,14 @@ impl Benchmark {
         match self {
             Self::Start => "start",
             Self::Server => "server",
+            Self::Threads => "threads",
         }
     }
 
     fn package(self) -> &'static str {
         match self {
             Self::Start => "holm-sandbox-backends",
-            Self::Server => "holm-server",
+            Self::Server | Self::Threads => "holm-server",
         }
     }
 

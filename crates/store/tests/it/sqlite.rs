@@ -4,5 +4,6 @@ mod contract;
 mod disk;
 mod kill;
 mod model;
+mod moving;
 mod power_cut;
 mod use_and_misuse;

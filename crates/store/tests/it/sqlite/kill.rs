@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
+use holm_store::{SqliteOptions, SqliteStreams};
 use holm_thread_log::{Outcome, StreamStore};
 
 use crate::support::{add, count_numbered, make, numbered, open};
@@ -20,7 +21,13 @@ const STREAMS: [&str; 5] = ["a", "b", "c", "d", "e"];
 #[ignore = "the writer of `every_acknowledged_append_is_there_once`"]
 fn writer() {
     let folder = std::env::var_os(FOLDER).unwrap();
-    let store: Arc<dyn StreamStore> = Arc::new(open(&Path::new(&folder).join("holm.db")));
+    let options = SqliteOptions {
+        // So little that entries move all the time.
+        recent_bytes_max: 2_000,
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStreams::open(&Path::new(&folder).join("holm.db"), options);
+    let store: Arc<dyn StreamStore> = Arc::new(store.unwrap());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let writers = STREAMS.map(|stream| {
         let store = Arc::clone(&store);
