@@ -15,7 +15,7 @@ pub(crate) struct Variable {
     pub(crate) default: &'static str,
 }
 
-pub(crate) const VARIABLES: [Variable; 11] = [
+pub(crate) const VARIABLES: [Variable; 12] = [
     Variable {
         name: "HOLM_DATA_DIR",
         meaning: "Where sandboxes and cached checkouts are kept; the flag `--data-dir` comes before it.",
@@ -23,12 +23,17 @@ pub(crate) const VARIABLES: [Variable; 11] = [
     },
     Variable {
         name: "HOLM_API_KEY",
-        meaning: "The key that `holm serve` lets clients in with, for unattended set-up: 16 characters or more, and not printed. Another value at a later start replaces it.",
+        meaning: "The key that `holm serve` lets clients in with, for unattended set-up: 16 characters or more, and not printed. Another value at a later start replaces it. Also the key, or the token, that `holm thread` asks a server with.",
         default: "a key that is made at the first start and printed once",
     },
     Variable {
+        name: "HOLM_API_URL",
+        meaning: "The server that `holm thread` asks.",
+        default: "`http://127.0.0.1:3986/api`",
+    },
+    Variable {
         name: "HOLM_LOG",
-        meaning: "What `holm serve` logs, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`).",
+        meaning: "What `holm serve` and `holm stream-proxy` log, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`).",
         default: "`info`",
     },
     Variable {
