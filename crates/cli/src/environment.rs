@@ -23,7 +23,7 @@ pub(crate) const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "HOLM_API_KEY",
-        meaning: "The key that `holm serve` lets clients in with, for unattended set-up: 16 characters or more, and not printed. Another value at a later start replaces it.",
+        meaning: "The key that `holm serve` lets clients in with, for unattended set-up: 16 characters or more, and not printed. Another value at a later start replaces it. Also the key, or the token, that `holm thread` asks a server with.",
         default: "a key that is made at the first start and printed once",
     },
     Variable {
@@ -32,8 +32,13 @@ pub(crate) const VARIABLES: &[Variable] = &[
         default: "the server's own database, below `--data`",
     },
     Variable {
+        name: "HOLM_API_URL",
+        meaning: "The server that `holm thread` asks.",
+        default: "`http://127.0.0.1:3986/api`",
+    },
+    Variable {
         name: "HOLM_LOG",
-        meaning: "What `holm serve` logs, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`).",
+        meaning: "What `holm serve` and `holm stream-proxy` log, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`).",
         default: "`info`",
     },
     Variable {

@@ -18,6 +18,8 @@ use holm_sandbox_linux::files::FilesError;
 use holm_server::ServeError;
 use holm_server::keys::KeyError;
 use holm_server::operator::OperatorError;
+use holm_stream_proxy::ProxyError;
+use holm_thread_client::{ClientError, ExportError, ProducerError};
 
 use crate::args::CommandFamily;
 use crate::output::{self, Tone, printable};
@@ -90,6 +92,23 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Operator(#[from] OperatorError),
 
+    /// What a server says of its threads, or why it does not.
+    #[error(transparent)]
+    Thread(#[from] ClientError),
+
+    #[error(transparent)]
+    Producer(#[from] ProducerError),
+
+    #[error("could not use `{}`", path.display())]
+    Export {
+        path: PathBuf,
+        #[source]
+        source: ExportError,
+    },
+
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
+
     /// A file operation that the contract has no name for, such as a streamed copy.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -144,6 +163,10 @@ impl CliError {
                 Self::Serve(_)
                 | Self::Key(_)
                 | Self::Operator(_)
+                | Self::Thread(_)
+                | Self::Producer(_)
+                | Self::Export { .. }
+                | Self::Proxy(_)
                 | Self::Files(_)
                 | Self::HostFile { .. }
                 | Self::Refused { .. }
@@ -160,6 +183,10 @@ impl CliError {
             Self::Serve(error) => error.hint(),
             Self::Key(error) => error.hint().map(str::to_owned),
             Self::Operator(error) => error.hint(),
+            Self::Thread(error) => thread_hint(error).map(str::to_owned),
+            Self::Producer(error) => producer_hint(error),
+            Self::Export { source, .. } => export_hint(source).map(str::to_owned),
+            Self::Proxy(error) => error.hint().map(str::to_owned),
             Self::Refused { hint, .. } => hint.clone(),
             Self::Files(FilesError::Escapes { .. }) => {
                 Some("use a path in the sandbox's work folder, or a relative one".to_owned())
@@ -174,6 +201,52 @@ impl CliError {
             | Self::Told { .. } => None,
         };
         own.or_else(|| hint_from_causes(self, data_dir))
+    }
+}
+
+/// As the library has it, by the names of this command line.
+fn thread_hint(error: &ClientError) -> Option<&'static str> {
+    match error {
+        ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => Some(
+            "see whether the server runs, and whether HOLM_API_URL names it; on this machine `holm serve` starts one",
+        ),
+        ClientError::Api(refused) if refused.status == 401 => {
+            Some("HOLM_API_KEY has to be a key of this server; `holm key create` makes one")
+        }
+        ClientError::Api(_)
+        | ClientError::Invalid { .. }
+        | ClientError::Protocol { .. }
+        | ClientError::TooLarge { .. }
+        | ClientError::Credentials { .. }
+        | ClientError::CursorFile { .. } => error.hint(),
+    }
+}
+
+fn producer_hint(error: &ProducerError) -> Option<String> {
+    match error {
+        ProducerError::Spool(error) => error.hint(),
+        ProducerError::Stopped(stopped) => stopped.hint(),
+        ProducerError::Unconfirmed { trouble, .. } => {
+            let next = "send them later with `holm thread append THREAD --spool FOLDER --flush`";
+            Some(match trouble {
+                Some(trouble) => format!("{trouble}; {next}"),
+                None => next.to_owned(),
+            })
+        }
+        ProducerError::Thread(_) => None,
+    }
+}
+
+fn export_hint(error: &ExportError) -> Option<&'static str> {
+    match error {
+        ExportError::CutOff | ExportError::Checksum { .. } | ExportError::Count { .. } => {
+            Some("the file is not what was exported: export the thread again")
+        }
+        ExportError::Version { .. } => Some("a newer version of Holm wrote it: use that one"),
+        ExportError::NoExport | ExportError::LineTooLong { .. } => {
+            Some("give a file that `holm thread export` wrote")
+        }
+        ExportError::Read(_) | ExportError::Write(_) => None,
     }
 }
 
@@ -256,6 +329,10 @@ pub(crate) fn print(error: &CliError, data_dir: Option<&Path>) {
         | CliError::Serve(_)
         | CliError::Key(_)
         | CliError::Operator(_)
+        | CliError::Thread(_)
+        | CliError::Producer(_)
+        | CliError::Export { .. }
+        | CliError::Proxy(_)
         | CliError::Files(_)
         | CliError::HostFile { .. }
         | CliError::Refused { .. }

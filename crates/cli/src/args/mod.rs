@@ -5,6 +5,8 @@ mod key;
 mod sandbox;
 mod serve;
 mod snapshot;
+mod stream_proxy;
+mod thread;
 mod values;
 
 use std::ffi::{OsStr, OsString};
@@ -21,6 +23,11 @@ pub(crate) use sandbox::{
 pub(crate) use serve::{BuildReach, LogFormat, ServeArgs};
 pub(crate) use snapshot::{
     SnapshotCommand, SnapshotCreateArgs, SnapshotListArgs, SnapshotRemoveArgs, SnapshotSourceArgs,
+};
+pub(crate) use stream_proxy::StreamProxyArgs;
+pub(crate) use thread::{
+    ThreadAppendArgs, ThreadCommand, ThreadCreateArgs, ThreadExportArgs, ThreadFollowArgs,
+    ThreadImportArgs, ThreadListArgs, ThreadShowArgs, ThreadVerifyArgs,
 };
 pub(crate) use values::SandboxKind;
 
@@ -68,6 +75,13 @@ pub(crate) enum Command {
     /// Make, show and remove what the sandboxes of a server start from
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+
+    /// Make, write, read and check threads of a server
+    #[command(subcommand)]
+    Thread(Box<ThreadCommand>),
+
+    /// Forward requests to the streams of a server, and nothing else
+    StreamProxy(StreamProxyArgs),
 
     /// Show what this machine gives and what is missing, and prove it with a real sandbox
     Doctor(DoctorArgs),
@@ -119,6 +133,8 @@ impl Command {
             | Self::Serve(_)
             | Self::Key(_)
             | Self::Snapshot(_)
+            | Self::Thread(_)
+            | Self::StreamProxy(_)
             | Self::Doctor(_)
             | Self::Completions { .. }
             | Self::Generate { .. } => CommandFamily::Other,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::key::ServerFolder;
-use super::values::duration;
+use super::values::{at_least_one, duration};
 
 /// How the server writes its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -96,13 +96,6 @@ pub(crate) struct ServeArgs {
     /// How to write the log, which goes to standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("write a number from 1 on".to_owned()),
-        Ok(number) => Ok(number),
-    }
 }
 
 fn public_url(text: &str) -> Result<String, String> {

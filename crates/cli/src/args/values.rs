@@ -84,6 +84,13 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("write a number from 1 on".to_owned()),
+        Ok(number) => Ok(number),
+    }
+}
+
 pub(crate) fn memory_bytes(text: &str) -> Result<u64, String> {
     match parse_bytes(text) {
         Ok(bytes) if bytes < MEMORY_BYTES_MIN => {

@@ -20,6 +20,17 @@ mod serve;
 mod snapshot_create;
 mod snapshot_list;
 mod snapshot_remove;
+mod stream_proxy;
+mod thread;
+mod thread_append;
+mod thread_create;
+mod thread_entry;
+mod thread_export;
+mod thread_follow;
+mod thread_import;
+mod thread_list;
+mod thread_show;
+mod thread_verify;
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -31,7 +42,9 @@ use holm_sandbox_linux::Network;
 use holm_server::ServerConfig;
 use holm_store::Store;
 
-use crate::args::{BackendArgs, Command, KeyCommand, SandboxCommand, SandboxKind, SnapshotCommand};
+use crate::args::{
+    BackendArgs, Command, KeyCommand, SandboxCommand, SandboxKind, SnapshotCommand, ThreadCommand,
+};
 use crate::configuration::Configuration;
 use crate::environment::{Environment, absolute};
 use crate::error::{CliError, one_line};
@@ -152,6 +165,17 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<u8, CliError> {
             SnapshotCommand::List(args) => snapshot_list::run(context, &args),
             SnapshotCommand::Remove(args) => snapshot_remove::run(context, &args),
         },
+        Command::Thread(command) => match *command {
+            ThreadCommand::Create(args) => thread_create::run(context, args),
+            ThreadCommand::List(args) => thread_list::run(context, args),
+            ThreadCommand::Show(args) => thread_show::run(context, &args),
+            ThreadCommand::Append(args) => thread_append::run(context, args),
+            ThreadCommand::Follow(args) => thread_follow::run(context, &args),
+            ThreadCommand::Export(args) => thread_export::run(context, &args),
+            ThreadCommand::Import(args) => thread_import::run(context, &args),
+            ThreadCommand::Verify(args) => thread_verify::run(context, &args),
+        },
+        Command::StreamProxy(args) => stream_proxy::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Completions { shell } => completions::run(shell),
         Command::Generate { directory } => generate::run(&directory),

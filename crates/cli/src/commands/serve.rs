@@ -70,7 +70,7 @@ fn config(context: &Context, args: ServeArgs) -> Result<ServerConfig, CliError> 
     Ok(config)
 }
 
-fn start_log(context: &Context, format: LogFormat) -> Result<(), CliError> {
+pub(super) fn start_log(context: &Context, format: LogFormat) -> Result<(), CliError> {
     let wanted = context.environment.text("HOLM_LOG")?.unwrap_or("info");
     let filter = EnvFilter::try_new(wanted).map_err(|error| CliError::Refused {
         what: format!("`{wanted}` in HOLM_LOG says not what to log: {error}"),
@@ -199,13 +199,13 @@ fn base_url(config: &ServerConfig, address: SocketAddr) -> String {
 
 /// The signals that ask for the end.
 #[derive(Debug)]
-struct Signals {
+pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn listen() -> Result<Self, CliError> {
+    pub(super) fn listen() -> Result<Self, CliError> {
         let listen = |kind| {
             signal(kind).map_err(|source| CliError::Io {
                 doing: "listen to signals",
@@ -218,7 +218,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

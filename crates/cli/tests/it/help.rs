@@ -21,14 +21,16 @@ fn whole_program() {
     Usage: holm [OPTIONS] <COMMAND>
 
     Commands:
-      exec         Run a command in a throwaway sandbox
-      sandbox      Make, use and remove sandboxes that stay
-      serve        Serve Daytona's API: its SDKs make and use sandboxes on this machine
-      key          Make, show and revoke the API keys of a server
-      snapshot     Make, show and remove what the sandboxes of a server start from
-      doctor       Show what this machine gives and what is missing, and prove it with a real sandbox
-      completions  Print a completion script for a shell
-      help         Print this message or the help of the given subcommand(s)
+      exec          Run a command in a throwaway sandbox
+      sandbox       Make, use and remove sandboxes that stay
+      serve         Serve Daytona's API: its SDKs make and use sandboxes on this machine
+      key           Make, show and revoke the API keys of a server
+      snapshot      Make, show and remove what the sandboxes of a server start from
+      thread        Make, write, read and check threads of a server
+      stream-proxy  Forward requests to the streams of a server, and nothing else
+      doctor        Show what this machine gives and what is missing, and prove it with a real sandbox
+      completions   Print a completion script for a shell
+      help          Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
@@ -325,8 +327,10 @@ fn reference_pages_are_written() {
     | variable | meaning | default |
     | --- | --- | --- |
     | `HOLM_DATA_DIR` | Where sandboxes and cached checkouts are kept; the flag `--data-dir` comes before it. | `/var/lib/holm` for root, else `$XDG_DATA_HOME/holm` |
-    | `HOLM_API_KEY` | The key that `holm serve` lets clients in with, for unattended set-up: 16 characters or more, and not printed. Another value at a later start replaces it. | a key that is made at the first start and printed once |
-    | `HOLM_LOG` | What `holm serve` logs, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`). | `info` |
+    | `HOLM_API_KEY` | The key that `holm serve` lets clients in with, for unattended set-up: 16 characters or more, and not printed. Another value at a later start replaces it. Also the key, or the token, that `holm thread` asks a server with. | a key that is made at the first start and printed once |
+    | `HOLM_POSTGRES_URL` | Where `holm serve` keeps streams and threads when several servers share them: `postgres://user:password@host:port/database`. | the server's own database, below `--data` |
+    | `HOLM_API_URL` | The server that `holm thread` asks. | `http://127.0.0.1:3986/api` |
+    | `HOLM_LOG` | What `holm serve` and `holm stream-proxy` log, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`). | `info` |
     | `HOLM_CONFIG` | The configuration file, as JSON. | `$XDG_CONFIG_HOME/holm/config.json` |
     | `XDG_CONFIG_HOME` | The folder of programs' configurations. | `$HOME/.config` |
     | `DAYTONA_API_KEY` | The key with which `--sandbox daytona` asks its server. There is no flag for it, since others can read command lines. | `daytona.apiKey` of the configuration file |

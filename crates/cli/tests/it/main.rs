@@ -17,4 +17,5 @@ mod serve_data;
 mod server;
 mod snapshot;
 mod support;
+mod thread;
 mod usage;

@@ -235,6 +235,10 @@ impl Reader {
     }
 
     async fn go_live(&mut self) -> Result<()> {
+        if self.silent_connections > SILENT_CONNECTIONS_MAX {
+            self.phase = Phase::LongPoll { cursor: None };
+            return Ok(());
+        }
         let call = self
             .client
             .stream_call(Method::GET, &self.options.stream, "follow")
@@ -291,9 +295,6 @@ impl Reader {
         };
         if connection.is_silent {
             self.silent_connections += 1;
-            if self.silent_connections > SILENT_CONNECTIONS_MAX {
-                self.phase = Phase::LongPoll { cursor: None };
-            }
         }
         match error {
             Some(error) => Err(answer::cut(&action, error)),

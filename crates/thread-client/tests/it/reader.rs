@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holm_thread_client::{
-    Client, ClientError, CursorFile, Event, Live, Position, Reader, ReaderOptions,
+    Client, ClientError, CursorFile, Deadlines, Event, Live, Position, Reader, ReaderOptions,
+    Settings,
 };
 use holm_thread_log::{Ending, StreamName};
 use tokio::time::timeout;
@@ -159,6 +160,31 @@ async fn events_that_do_not_get_through_are_polled_for() {
 }
 
 #[tokio::test]
+async fn events_that_never_come_are_polled_for() {
+    let server = TestServer::start().await;
+    let stream = filled(&server, "s").await;
+    server.behaviour.silent_events.store(true, Ordering::SeqCst);
+    let url = format!("http://{}/api", server.address);
+    let settings = Settings::new(url, crate::server::TOKEN).with_deadlines(Deadlines {
+        // Longer than a long poll of this server lasts.
+        silence: Duration::from_millis(600),
+        ..Deadlines::default()
+    });
+    let mut reader = reader(Client::new(settings).unwrap(), &stream, Live::Events);
+    numbers(&mut reader, 120).await;
+    let following = tokio::spawn(async move { number(&mut reader).await });
+    loop {
+        let seen = server.behaviour.seen.lock().unwrap().join("\n");
+        if seen.contains("live=long-poll") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    server.append(&stream, "[120]").await;
+    assert_eq!(following.await.unwrap(), Some(120));
+}
+
+#[tokio::test]
 async fn a_position_between_two_offsets_is_found_again() {
     let server = TestServer::start().await;
     let stream = filled(&server, "s").await;
@@ -229,7 +255,7 @@ async fn an_answer_without_end_is_refused() {
     let large = format!("\"{}\"", "x".repeat(100_000));
     server.append(&stream, large.leak()).await;
     let url = format!("http://{}/api", server.address);
-    let mut settings = holm_thread_client::Settings::new(url, crate::server::TOKEN);
+    let mut settings = Settings::new(url, crate::server::TOKEN);
     settings.answer_bytes_max = 50_000;
     let client = Client::new(settings).unwrap();
     let mut reader = reader(client, &stream, Live::Events);

@@ -48,6 +48,8 @@ pub(crate) struct Behaviour {
     pub(crate) seen: Mutex<Vec<String>>,
     /// What server-sent events are answered with instead.
     pub(crate) without_events: std::sync::atomic::AtomicBool,
+    /// Events are promised and never come, as behind a proxy that collects them.
+    pub(crate) silent_events: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Debug)]
@@ -326,7 +328,17 @@ async fn read(app: App, name: StreamName, query: &[(String, String)]) -> Respons
         .behaviour
         .without_events
         .load(std::sync::atomic::Ordering::SeqCst);
+    let is_silent = app
+        .behaviour
+        .silent_events
+        .load(std::sync::atomic::Ordering::SeqCst);
     match value("live") {
+        Some("sse") if is_silent => Response::builder()
+            .header("content-type", "text/event-stream")
+            .body(Body::from_stream(futures_util::stream::pending::<
+                Result<Vec<u8>, Infallible>,
+            >()))
+            .unwrap(),
         Some("sse") if has_events => events(app, name, page),
         Some("long-poll") if page.entries.is_empty() && page.ending() == Ending::Open => {
             let mut watch = watch;
