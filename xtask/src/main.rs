@@ -30,6 +30,7 @@ Commands:
   ci               All checks and tests, in the order of CI
   setup [--bench]  Install what the tests need, and with --bench what the benchmarks compare with
   sdk              Run the official Daytona SDKs against a server of ours
+  conformance      Run the official conformance suite of Durable Streams over each store
   tidy             Check the rules of the house that no other tool checks
   gen [--check]    Write the generated pages of docs/reference, or only compare them
   dist             Build the program as it is shipped: one static file
@@ -61,6 +62,14 @@ fn run(words: &[&str]) -> Outcome {
         ["setup"] => setup::run(setup::Purpose::Tests),
         ["setup", "--bench"] => setup::run(setup::Purpose::Benchmarks),
         ["sdk"] => sdk::run_all(),
+        // The tests of the server, of which these are part, run in CI.
+        ["conformance"] => process::run(&mut process::cargo(&[
+            "nextest",
+            "run",
+            "--package",
+            "holm-server",
+            "suite::",
+        ])),
         ["tidy"] => tidy::run(),
         ["gen"] => generate::run(generate::Mode::Write),
         ["gen", "--check"] => generate::run(generate::Mode::Check),

@@ -15,7 +15,7 @@ pub(crate) struct Variable {
     pub(crate) default: &'static str,
 }
 
-pub(crate) const VARIABLES: [Variable; 11] = [
+pub(crate) const VARIABLES: &[Variable] = &[
     Variable {
         name: "HOLM_DATA_DIR",
         meaning: "Where sandboxes and cached checkouts are kept; the flag `--data-dir` comes before it.",
@@ -27,9 +27,49 @@ pub(crate) const VARIABLES: [Variable; 11] = [
         default: "a key that is made at the first start and printed once",
     },
     Variable {
+        name: "HOLM_POSTGRES_URL",
+        meaning: "Where `holm serve` keeps streams and threads when several servers share them: `postgres://user:password@host:port/database`.",
+        default: "the server's own database, below `--data`",
+    },
+    Variable {
         name: "HOLM_LOG",
         meaning: "What `holm serve` logs, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`).",
         default: "`info`",
+    },
+    Variable {
+        name: "HOLM_CONFIG",
+        meaning: "The configuration file, as JSON.",
+        default: "`$XDG_CONFIG_HOME/holm/config.json`",
+    },
+    Variable {
+        name: "XDG_CONFIG_HOME",
+        meaning: "The folder of programs' configurations.",
+        default: "`$HOME/.config`",
+    },
+    Variable {
+        name: "DAYTONA_API_KEY",
+        meaning: "The key with which `--sandbox daytona` asks its server. There is no flag for it, since others can read command lines.",
+        default: "`daytona.apiKey` of the configuration file",
+    },
+    Variable {
+        name: "DAYTONA_API_URL",
+        meaning: "Where that server is.",
+        default: "`daytona.apiUrl` of the configuration file, else `https://app.daytona.io/api`",
+    },
+    Variable {
+        name: "DAYTONA_TARGET",
+        meaning: "The region in which sandboxes are made there.",
+        default: "`daytona.target` of the configuration file, else `us`",
+    },
+    Variable {
+        name: "DAYTONA_SIMPLE_EXEC",
+        meaning: "`1` runs commands there by one request each, with their outputs merged. For debugging only.",
+        default: "a session for each command",
+    },
+    Variable {
+        name: "GITHUB_TOKEN",
+        meaning: "With it `--sandbox daytona` clones private repositories, and `--push` pushes and opens pull requests. There is no flag for it.",
+        default: "public repositories only",
     },
     Variable {
         name: "XDG_DATA_HOME",
@@ -113,7 +153,7 @@ impl Environment {
     }
 
     /// A folder named by a variable; an empty one counts as not set.
-    fn folder(&self, name: &str) -> Option<&Path> {
+    pub(crate) fn folder(&self, name: &str) -> Option<&Path> {
         self.get(OsStr::new(name))
             .filter(|value| !value.is_empty())
             .map(Path::new)

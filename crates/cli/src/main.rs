@@ -9,12 +9,13 @@
 //! - `args` says what can be asked; its doc comments are the help texts and the reference page.
 //! - `commands` has one file per command. A command returns its exit code or an [`error::CliError`].
 //! - `error` alone decides what a failure looks like and which exit code it has.
-//! - `environment` alone reads variables; `signals` alone handles Ctrl-C.
+//! - `environment` alone reads variables, `configuration` the file of settings; `signals` alone handles Ctrl-C.
 //!
 //! **Invariant:** nothing here starts a thread before the backend has forked its spawner.
 
 mod args;
 mod commands;
+mod configuration;
 mod environment;
 mod error;
 mod output;

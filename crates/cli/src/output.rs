@@ -109,6 +109,9 @@ pub(crate) struct BranchJson {
     /// `committed` or `snapshot`: whether the last commit is the sandbox's own or holds its
     /// uncommitted work.
     origin: &'static str,
+    /// The file that holds it, where it is in no repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bundle: Option<String>,
 }
 
 impl From<&KeptBranch> for BranchJson {
@@ -121,6 +124,10 @@ impl From<&KeptBranch> for BranchJson {
                 BranchOrigin::Committed => "committed",
                 BranchOrigin::Snapshot => "snapshot",
             },
+            bundle: branch
+                .bundle
+                .as_ref()
+                .map(|path| path.to_string_lossy().into_owned()),
         }
     }
 }

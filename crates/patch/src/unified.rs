@@ -15,7 +15,7 @@ pub(crate) fn parse(lines: &[&[u8]]) -> Result<Patch, ParseError> {
             changes.extend(reader.git_section()?);
         } else if reader.is_file_header() {
             let mut section = Section::default();
-            reader.file(&mut section)?;
+            reader.file(&mut section, None)?;
             changes.push(reader.change(section)?);
         } else if !changes.is_empty() && reader.looks_like_a_hunks_line(line) {
             reader.at += 1;
@@ -101,7 +101,7 @@ impl<'text> Reader<'text> {
             }
         }
         if self.is_file_header() {
-            self.file(&mut section)?;
+            self.file(&mut section, named.as_deref())?;
         } else if let Some(named) = named {
             // Nothing but a mode, or a file that is empty.
             let (has_old, has_new) = (!section.is_created, !section.is_deleted);
@@ -159,7 +159,7 @@ impl<'text> Reader<'text> {
     }
 
     /// The two lines with names, and the hunks after them.
-    fn file(&mut self, section: &mut Section) -> Result<(), ParseError> {
+    fn file(&mut self, section: &mut Section, named: Option<&str>) -> Result<(), ParseError> {
         let mut header = |prefix: &[u8]| {
             let text = self.peek().and_then(|line| line.strip_prefix(prefix));
             self.at += 1;
@@ -167,7 +167,7 @@ impl<'text> Reader<'text> {
                 .map_err(|problem| self.wrong(problem))
         };
         let (old, new) = (header(b"--- ")?, header(b"+++ ")?);
-        (section.old, section.new) = unified_names::without_prefixes(old, new);
+        (section.old, section.new) = unified_names::without_prefixes(old, new, named);
         while let Some(line) = self.peek() {
             if !line.starts_with(b"@@") {
                 break;

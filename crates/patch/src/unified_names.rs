@@ -73,32 +73,52 @@ fn split_quoted(text: &str) -> Option<(&str, &str)> {
 }
 
 fn same(old: &str, new: &str) -> Option<String> {
-    let (stripped_old, stripped_new) = (old.strip_prefix("a/"), new.strip_prefix("b/"));
-    let name = match (stripped_old, stripped_new) {
-        (Some(old), Some(new)) if old == new => old,
+    let name = match (old.split_once('/'), new.split_once('/')) {
         _ if old == new => old,
-        _ => return None,
+        (Some((left, old)), Some((right, new)))
+            if old == new && is_prefix(left) && is_prefix(right) =>
+        {
+            old
+        }
+        (_, _) => return None,
     };
     checked(name.as_bytes()).ok()
 }
 
-/// Both names without `a/` and `b/`, if they have them.
+/// `a` and `b`, the other way round in a diff that is reversed, or git's letters for index, commit and working tree.
+fn is_prefix(part: &str) -> bool {
+    matches!(part, "a" | "b" | "c" | "i" | "o" | "w")
+}
+
+/// Both names without their prefixes, if they have them. `named` is what git's own line says.
 pub(crate) fn without_prefixes(
     old: Option<String>,
     new: Option<String>,
+    named: Option<&str>,
 ) -> (Option<String>, Option<String>) {
-    let strip = |name: &Option<String>, prefix: &str| -> Option<Option<String>> {
-        match name {
-            None => Some(None),
-            Some(name) => {
-                let rest = name.strip_prefix(prefix)?;
-                (!rest.is_empty()).then(|| Some(rest.to_owned()))
-            }
+    let is_named = |name: &Option<String>, named: &str| match name.as_deref() {
+        None => true,
+        Some(name) => {
+            let rest = name.split_once('/').filter(|(prefix, _)| is_prefix(prefix));
+            name == named || rest.is_some_and(|(_, rest)| rest == named)
         }
     };
-    match (strip(&old, "a/"), strip(&new, "b/")) {
-        (Some(old), Some(new)) => (old, new),
-        _ => (old, new),
+    // Lines that contradict git's own are believed: they come last, and a patch tool without git reads no others.
+    if let Some(named) = named
+        && is_named(&old, named)
+        && is_named(&new, named)
+    {
+        return (old.map(|_| named.to_owned()), new.map(|_| named.to_owned()));
+    }
+    let parts = |name: &Option<String>| -> Option<(String, String)> {
+        let (prefix, rest) = name.as_deref()?.split_once('/')?;
+        (is_prefix(prefix) && !rest.is_empty()).then(|| (prefix.to_owned(), rest.to_owned()))
+    };
+    match (parts(&old), parts(&new)) {
+        (Some((left, old)), Some((right, new))) if left != right => (Some(old), Some(new)),
+        (Some((prefix, old)), None) if new.is_none() && prefix == "a" => (Some(old), None),
+        (None, Some((prefix, new))) if old.is_none() && prefix == "b" => (None, Some(new)),
+        (_, _) => (old, new),
     }
 }
 
@@ -169,13 +189,15 @@ mod tests {
             of_git_line(b"\"a/\\303\\274\" \"b/\\303\\274\"\n").unwrap(),
             "ü"
         );
+        assert_eq!(of_git_line(b"b/x a/x\n").unwrap(), "x");
+        assert_eq!(of_git_line(b"b/x b/x\n").unwrap(), "b/x");
         assert_eq!(of_git_line(b"a/x b/y\n"), None);
     }
 
     #[test]
     fn prefixes_go_when_both_are_there() {
         let check = |old: Option<&str>, new: Option<&str>| {
-            without_prefixes(old.map(str::to_owned), new.map(str::to_owned))
+            without_prefixes(old.map(str::to_owned), new.map(str::to_owned), None)
         };
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(check(Some("a/x"), Some("b/x")), (some("x"), some("x")));

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use holm_daytona_wire::Hidden;
 use holm_images::BuildNetwork;
 
 /// Shorter than the patience of most proxies.
@@ -26,11 +27,22 @@ pub struct ServerConfig {
     pub toolchain_home: Option<PathBuf>,
     /// What the steps of image builds can reach.
     pub build_network: BuildNetwork,
+    /// Where streams and threads are kept.
+    pub streams: StreamsPlace,
     /// How long a reader of a stream waits for something new.
     pub long_poll_timeout: Duration,
     /// Whether subscriptions may call programs on this machine.
     pub local_calls: LocalCalls,
     pub limits: ServerLimits,
+}
+
+/// Where streams and threads are kept.
+#[derive(Debug, Clone)]
+pub enum StreamsPlace {
+    /// In the server's own database.
+    Sqlite,
+    /// In a database that other servers use too.
+    Postgres { url: Hidden },
 }
 
 /// Whether users may have this server call programs on its own machine, which trust whoever is there.
@@ -124,6 +136,7 @@ impl ServerConfig {
             preview_domain: None,
             toolchain_home: None,
             build_network: BuildNetwork::None,
+            streams: StreamsPlace::Sqlite,
             long_poll_timeout: LONG_POLL_TIMEOUT,
             local_calls: LocalCalls::Refused,
             limits: ServerLimits::default(),

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, http};
 use holm_daytona_wire::error::{ApiErrorBody, DaemonErrorBody, ErrorCode};
 use holm_sandbox_linux::EngineError;
-use holm_store::StoreError;
+use holm_store::{PostgresError, StoreError};
 
 use crate::clock;
 use crate::missing::original_path;
@@ -209,6 +209,11 @@ pub enum ServeError {
         #[from]
         source: StoreError,
     },
+    #[error("could not open the streams")]
+    Streams {
+        #[from]
+        source: PostgresError,
+    },
     #[error("could not start the engine")]
     Engine {
         #[from]
@@ -244,6 +249,7 @@ impl ServeError {
             }
             Self::Listen { .. } => Some("choose another address with `--listen`".into()),
             Self::Store { source } => source.hint().map(Into::into),
+            Self::Streams { source } => source.hint().map(Into::into),
             Self::Tls { .. } => Some("give a certificate chain and its key, both in PEM".into()),
             Self::Folder { .. } => Some("choose a folder that you may write, with `--data`".into()),
             Self::Engine { .. } | Self::Restore { .. } | Self::Runtime { .. } => None,

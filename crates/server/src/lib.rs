@@ -43,7 +43,9 @@ mod tls;
 mod tokens;
 pub mod toolbox;
 
-pub use config::{LONG_POLL_TIMEOUT, LocalCalls, ServerConfig, ServerLimits, TlsFiles};
+pub use config::{
+    LONG_POLL_TIMEOUT, LocalCalls, ServerConfig, ServerLimits, StreamsPlace, TlsFiles,
+};
 pub use error::{ApiError, ServeError};
 pub use holm_images::BuildNetwork;
 pub use serve::{Server, ServerHandle};

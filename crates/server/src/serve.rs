@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use holm_sandbox_linux::Engine;
-use holm_store::{SqliteOptions, SqliteStreams, Store};
+use holm_store::Store;
 use holm_thread_log::StreamStore;
-use holm_thread_log::threads::ThreadRules;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -29,9 +29,13 @@ use crate::ssh;
 use crate::state::Shared;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
+use crate::streams::place;
 use crate::streams::subscriptions::Keeper;
 use crate::threads::Threads;
 use crate::tls;
+
+/// How often it is looked at whether the streams are still in use.
+const LET_GO: Duration = Duration::from_millis(2);
 
 /// A server that is set up and does not listen yet.
 #[derive(Debug)]
@@ -39,7 +43,6 @@ pub struct Server {
     config: ServerConfig,
     store: Arc<Store>,
     engine: Engine,
-    streams: Arc<dyn StreamStore>,
     /// Held as long as the data is in use.
     _lock: File,
 }
@@ -53,6 +56,9 @@ pub struct ServerHandle {
     /// What goes on beside the requests.
     aside: Vec<JoinHandle<()>>,
     builds: Arc<Builds>,
+    /// The streams, as long as somebody uses them.
+    streams: Weak<dyn StreamStore>,
+    drain: Duration,
 }
 
 impl Server {
@@ -77,12 +83,10 @@ impl Server {
         }
         let store = Arc::new(Store::open(&config.database())?);
         builtin::add_snapshots(&store)?;
-        let streams = SqliteStreams::open(&config.database(), stream_options())?;
         Ok(Self {
             config,
             store,
             engine,
-            streams: Arc::new(streams),
             _lock: lock,
         })
     }
@@ -99,6 +103,8 @@ impl Server {
             source,
         };
         let tls = self.config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let streams = place::open(&self.config).await?;
+        let still_used = Arc::downgrade(&streams);
         let listener = accept::listen(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let door = match self.config.ssh_listen {
@@ -131,10 +137,7 @@ impl Server {
         ];
         let lock = self._lock;
         let (stop, stopped) = watch::channel(Stop::NotYet);
-        let threads = Arc::new(Threads::new(
-            Arc::clone(&self.streams),
-            config.thread_blobs(),
-        ));
+        let threads = Arc::new(Threads::new(Arc::clone(&streams), config.thread_blobs()));
         let blobs = config.thread_blobs();
         threads
             .clear_uploads()
@@ -150,11 +153,16 @@ impl Server {
         }));
         let limits = config.limits;
         let subscriptions = Arc::new(Keeper::new(
-            Arc::clone(&self.streams),
+            Arc::clone(&streams),
             Arc::clone(&sandboxes.making),
             config.local_calls,
+            stopped.clone(),
         ));
         aside.push(tokio::spawn(Arc::clone(&subscriptions).run()));
+        aside.push(tokio::spawn(place::run_sweeps(
+            Arc::clone(&streams),
+            limits.tick,
+        )));
         let state = Arc::new(Shared {
             buffers: Buffers::new(config.limits.answers_bytes_max),
             config,
@@ -163,7 +171,7 @@ impl Server {
             builds: Arc::clone(&builds),
             metrics: Arc::clone(&metrics),
             ssh: door.as_ref().map(|door| door.address),
-            streams: self.streams,
+            streams,
             threads,
             gate,
             bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
@@ -197,6 +205,8 @@ impl Server {
             serving,
             aside,
             builds,
+            streams: still_used,
+            drain: limits.drain,
         })
     }
 }
@@ -212,18 +222,19 @@ impl ServerHandle {
         drop(self.serving.await);
         self.builds.close().await;
         self.stop.send_replace(Stop::Cut);
-    }
-}
-
-fn stream_options() -> SqliteOptions {
-    SqliteOptions {
-        rules: Arc::new(ThreadRules),
-        fail_stop: Arc::new(|error| {
-            let cause = crate::error::chain(error);
-            tracing::error!(cause, "nobody can say what is on the disk: the server ends");
-            std::process::abort();
-        }),
-        ..SqliteOptions::default()
+        for task in self.aside {
+            // It was aborted.
+            drop(task.await);
+        }
+        // What was taken is stored, and the database is free for the next server, when the last user has let go of it.
+        let unused = async {
+            while self.streams.strong_count() > 0 {
+                tokio::time::sleep(LET_GO).await;
+            }
+        };
+        if tokio::time::timeout(self.drain, unused).await.is_err() {
+            tracing::warn!("the streams are still in use");
+        }
     }
 }
 

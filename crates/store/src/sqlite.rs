@@ -6,7 +6,7 @@
 //! ```
 //!
 //! One file per duty: `queue` bounds what waits, `committer` decides and stores, `lookup` reads what decisions need, `write` has the
-//! changes as SQL, `remains` clears up after removed streams, `checkpoint` keeps the log short, `read` and `readers` are for readers,
+//! changes as SQL, `recent` has the entries that came last, `remains` clears up after removed streams, `checkpoint` keeps the log short, `read` and `readers` are for readers,
 //! `failure` says what errors mean, `faults` makes them happen in tests.
 //!
 //! **Invariant:** streams have one writer, held by a lock beside the database; other processes may write documents meanwhile.
@@ -20,6 +20,7 @@ mod options;
 mod queue;
 mod read;
 mod readers;
+mod recent;
 mod remains;
 mod row;
 mod write;
@@ -40,8 +41,12 @@ pub use self::faults::{Fault, FaultPoint, Faults};
 pub use self::options::{FailStop, SqliteOptions};
 use self::queue::Queue;
 use self::readers::Readers;
+use self::recent::RecentEntries;
 use crate::error::{Doing as _, StoreError};
 use crate::schema;
+
+/// How often a reader that was overtaken looks again. Once is rare; so often, something is wrong.
+const SNAPSHOTS_MAX: usize = 16;
 
 /// Streams, and the documents that change with them.
 #[derive(Debug)]
@@ -49,6 +54,7 @@ pub struct SqliteStreams {
     /// `None` while it is dropped.
     queue: Option<Queue>,
     readers: Readers,
+    recent: RecentEntries,
     hub: Hub,
     committer: Option<JoinHandle<()>>,
 }
@@ -66,6 +72,7 @@ impl SqliteStreams {
         let (queue, jobs) = queue::queue(options.queue_bytes_max, options.patience);
         let committer = Committer::new(writer, lock, jobs, hub.clone(), options)
             .doing("read where streams stand")?;
+        let recent = committer.recent_entries();
         let committer = std::thread::Builder::new()
             .name("stream-committer".to_owned())
             .spawn(move || committer.run())
@@ -73,6 +80,7 @@ impl SqliteStreams {
         Ok(Self {
             queue: Some(queue),
             readers,
+            recent,
             hub,
             committer: Some(committer),
         })
@@ -131,9 +139,23 @@ impl StreamStore for SqliteStreams {
         bytes_max: usize,
         now: Timestamp,
     ) -> Result<Seen<Page>> {
-        let name = name.clone();
-        let work = move |connection: &_| read::page(connection, &name, from, bytes_max, now);
-        self.readers.read("read a stream", work).await
+        let wanted = read::Wanted {
+            name: name.clone(),
+            from,
+            bytes_max,
+            now,
+        };
+        for _ in 0..SNAPSHOTS_MAX {
+            let (wanted, recent) = (wanted.clone(), self.recent.clone());
+            let work = move |connection: &_| read::page(connection, &recent, &wanted);
+            if let Some(page) = self.readers.read("read a stream", work).await? {
+                return Ok(page);
+            }
+        }
+        Err(holm_thread_log::StoreError::Failed {
+            doing: "read a stream",
+            source: "its entries are missing".into(),
+        })
     }
 
     async fn list(

@@ -42,17 +42,22 @@ impl PostgresServer {
     }
 
     /// With settings such as `ssl=on`.
-    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     pub fn start_with(settings: &[String]) -> Option<Self> {
+        Self::start_in(&quick_folder(), settings)
+    }
+
+    /// In a folder below this one, which the user `postgres` can reach: for measuring, on a disk that is a disk.
+    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+    pub fn start_in(parent: &Path, settings: &[String]) -> Option<Self> {
         let Some(programs) = find_programs() else {
             let told = "there is no Postgres on this machine (`cargo xtask setup` installs it)";
             assert!(std::env::var_os("CI").is_none(), "{told}");
             eprintln!("SKIPPED: {told}");
             return None;
         };
-        sweep();
-        let folder = new_folder();
-        copy_tree(&template(&programs), &folder.path().join("data"), owner());
+        sweep(parent);
+        let folder = new_folder(parent);
+        make_data(&programs, &folder.path().join("data"));
         let mut server = Self {
             folder,
             programs,
@@ -222,10 +227,22 @@ fn as_server_user(program: &Path) -> Command {
     command
 }
 
-fn new_folder() -> TempDir {
+/// Memory, if there is enough of it: tests end processes, not machines, and wait for no disk then.
+fn quick_folder() -> PathBuf {
+    const NEEDED_BYTES: u64 = 2 << 30;
+    let memory = PathBuf::from("/dev/shm");
+    let free = rustix::fs::statvfs(&memory).map_or(0, |shape| shape.f_bavail * shape.f_frsize);
+    if free >= NEEDED_BYTES {
+        memory
+    } else {
+        std::env::temp_dir()
+    }
+}
+
+fn new_folder(parent: &Path) -> TempDir {
     let folder = tempfile::Builder::new()
         .prefix(&format!("{FOLDER_PREFIX}{}-", std::process::id()))
-        .tempdir()
+        .tempdir_in(parent)
         .expect("make a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700))
         .expect("close the folder");
@@ -236,12 +253,8 @@ fn new_folder() -> TempDir {
 }
 
 /// Removes what tests that were killed have left.
-fn sweep() {
-    for entry in fs::read_dir(std::env::temp_dir())
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let rest = name
             .to_str()
@@ -253,8 +266,8 @@ fn sweep() {
     }
 }
 
-/// A folder as `initdb` leaves it, made by whoever needs it first.
-fn template(programs: &Path) -> PathBuf {
+/// Makes the server's data: as a copy of what `initdb` made for another test of this build, or by `initdb`.
+fn make_data(programs: &Path, data: &Path) {
     let test = std::env::current_exe().expect("find this test");
     let build = test.parent().expect("a test is in a folder");
     let version = programs
@@ -262,11 +275,9 @@ fn template(programs: &Path) -> PathBuf {
         .and_then(Path::file_name)
         .unwrap_or_default();
     let template = build.join(format!("postgres-template-{}", version.to_string_lossy()));
-    if template.exists() {
-        return template;
+    if fs::read_dir(&template).is_ok() {
+        return copy_tree(&template, data, owner());
     }
-    let folder = new_folder();
-    let data = folder.path().join("data");
     let made = as_server_user(&programs.join("initdb"))
         .args([
             "--no-sync",
@@ -276,7 +287,7 @@ fn template(programs: &Path) -> PathBuf {
             "--wal-segsize=4",
         ])
         .args(["--username", USER, "--pgdata"])
-        .arg(&data)
+        .arg(data)
         .output()
         .expect("run initdb");
     assert!(
@@ -284,14 +295,15 @@ fn template(programs: &Path) -> PathBuf {
         "{}",
         String::from_utf8_lossy(&made.stderr)
     );
-    let draft = tempfile::Builder::new()
+    // If this user may: a test of another user may have made the build folder.
+    if let Ok(draft) = tempfile::Builder::new()
         .prefix("postgres-template-")
         .tempdir_in(build)
-        .expect("make a folder");
-    copy_tree(&data, &draft.path().join("data"), None);
-    // Somebody else may have been quicker, and theirs is as good.
-    drop(fs::rename(draft.path().join("data"), &template));
-    template
+    {
+        copy_tree(data, &draft.path().join("data"), None);
+        // Somebody else may have been quicker, and theirs is as good.
+        drop(fs::rename(draft.path().join("data"), &template));
+    }
 }
 
 fn copy_tree(from: &Path, to: &Path, owner: Option<(u32, u32)>) {

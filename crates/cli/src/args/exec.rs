@@ -8,7 +8,7 @@ use clap::Args;
 use holm_sandbox_backends::local::{CreateOptions, Source, Stay};
 use holm_sandbox_linux::{Limits, Network};
 
-use super::values::{self, Isolation, NetworkPolicy, Profile};
+use super::values::{self, Isolation, NetworkPolicy, Profile, SandboxKind};
 
 /// Enough for a parallel build on a large machine, and far from what a fork bomb needs.
 pub(crate) const PIDS_DEFAULT: u32 = 2048;
@@ -26,7 +26,8 @@ Examples:
   holm exec -- python3 -c 'print(6 * 7)'
   holm exec --repo . --branch fix/login -- claude -p 'fix the login test'
   holm exec --repo . --memory 4g --cpus 2 --timeout 10m -- cargo test
-  holm exec --env GITHUB_TOKEN --network host -- gh issue list";
+  holm exec --env GITHUB_TOKEN --network host -- gh issue list
+  holm exec --sandbox daytona --repo org/repo --push -- claude -p 'fix the login test'";
 
 #[derive(Debug, Args)]
 #[command(
@@ -43,12 +44,32 @@ pub(crate) struct ExecArgs {
     /// Throw uncommitted changes away at the end; commits stay on the branch
     #[arg(long, requires = "repo")]
     pub(crate) discard: bool,
+
+    /// Push the branch at the end and open a pull request, with the token in GITHUB_TOKEN
+    #[arg(long, requires = "repo")]
+    pub(crate) push: bool,
+
+    /// What the pull request is about [default: the command]
+    #[arg(long, value_name = "TEXT", requires = "push")]
+    pub(crate) intent: Option<String>,
+}
+
+/// Which backend a sandbox is in.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct BackendArgs {
+    /// Where the sandbox is [default: `sandboxType` of the configuration file, else local]
+    #[arg(long = "sandbox", value_name = "KIND")]
+    pub(crate) kind: Option<SandboxKind>,
 }
 
 /// What a sandbox is made of.
 #[derive(Debug, Args)]
 pub(crate) struct SandboxArgs {
-    /// Work on an isolated checkout of this git repository, on a branch of its own
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+
+    /// Work on an isolated checkout of this git repository, on a branch of its own; with `--sandbox daytona` a
+    /// repository of GitHub, as org/repo
     #[arg(long, value_name = "PATH")]
     pub(crate) repo: Option<PathBuf>,
 
@@ -108,6 +129,23 @@ impl SandboxArgs {
             stay,
             name,
         }
+    }
+
+    /// The flags that mean nothing where the server decides, of those that the user gave.
+    pub(crate) fn local_only(&self) -> Vec<&'static str> {
+        let given = [
+            ("--dir", self.dir.is_some()),
+            ("--isolation", self.isolation != Isolation::Auto),
+            ("--network", self.network.is_some()),
+            ("--profile", self.profile != Profile::Strict),
+            ("--memory", self.memory.is_some()),
+            ("--cpus", self.cpus.is_some()),
+            ("--pids", self.pids.is_some()),
+        ];
+        given
+            .into_iter()
+            .filter_map(|(flag, is_given)| is_given.then_some(flag))
+            .collect()
     }
 
     /// The flags that only isolation can keep, of those that the user gave.

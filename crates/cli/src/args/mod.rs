@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-pub(crate) use exec::{CommandArgs, ExecArgs, SandboxArgs};
+pub(crate) use exec::{BackendArgs, CommandArgs, ExecArgs, SandboxArgs};
 pub(crate) use key::{KeyCommand, KeyCreateArgs, KeyListArgs, KeyRevokeArgs};
 pub(crate) use sandbox::{
     CopyArgs, CreateArgs, ExportArgs, ListArgs, RemoveArgs, SandboxCommand, SandboxExecArgs,
@@ -22,6 +22,7 @@ pub(crate) use serve::{BuildReach, LogFormat, ServeArgs};
 pub(crate) use snapshot::{
     SnapshotCommand, SnapshotCreateArgs, SnapshotListArgs, SnapshotRemoveArgs, SnapshotSourceArgs,
 };
+pub(crate) use values::SandboxKind;
 
 const EXAMPLES: &str = "\
 Examples:

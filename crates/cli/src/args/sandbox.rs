@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::exec::{CommandArgs, SandboxArgs};
+use super::exec::{BackendArgs, CommandArgs, SandboxArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SandboxCommand {
@@ -54,6 +54,9 @@ pub(crate) struct CreateArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+
     /// Print a JSON array
     #[arg(long)]
     pub(crate) json: bool,
@@ -83,6 +86,9 @@ pub(crate) struct SandboxExecArgs {
     /// The folder to start in, from the sandbox's work folder on
     #[arg(long, value_name = "PATH")]
     pub(crate) cwd: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
 }
 
 const COPY_EXAMPLES: &str = "\
@@ -103,6 +109,9 @@ pub(crate) struct CopyArgs {
 
     /// Where to copy it: PATH or NAME:PATH
     pub(crate) destination: OsString,
+
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
 }
 
 const EXPORT_EXAMPLES: &str = "\
@@ -121,6 +130,9 @@ pub(crate) struct ExportArgs {
 
     /// The folder to make; it must not exist yet, or be empty
     pub(crate) destination: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
 }
 
 const REMOVE_EXAMPLES: &str = "\
@@ -142,4 +154,7 @@ pub(crate) struct RemoveArgs {
     /// Print a JSON array of what was removed and kept
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
 }

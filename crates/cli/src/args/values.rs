@@ -32,6 +32,15 @@ impl From<Isolation> for IsolationChoice {
     }
 }
 
+/// Where a sandbox is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SandboxKind {
+    /// On this machine
+    Local,
+    /// At a server with Daytona's API: its cloud, or `holm serve`
+    Daytona,
+}
+
 /// What a command can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NetworkPolicy {

@@ -2,21 +2,33 @@
 
 use std::path::Path;
 
-use holm_sandbox::{TeardownReport, UncommittedWork, shell_quote};
+use holm_sandbox::{Secret, TeardownReport, UncommittedWork, shell_quote};
+use holm_sandbox_backends::daytona::{GitHub, PullRequest, PushResult, push_and_create_pr};
 use holm_sandbox_backends::local::{IsolationKind, LocalSandbox, Stay};
 
-use super::Context;
-use super::run_command::{self, Ended, OutcomeJson, OutputForm};
-use crate::args::{ExecArgs, SandboxArgs};
+use super::run_command::{self, Ended, OutcomeJson, OutputForm, SandboxJson};
+use super::sandbox_create::branch_of;
+use super::{Context, daytona};
+use crate::args::{ExecArgs, SandboxArgs, SandboxKind};
 use crate::error::CliError;
 use crate::output::{self, BranchJson, Tone, describe_branch, teardown_warnings, tell};
 use crate::signals::Interruptions;
 
 pub(crate) fn run(context: &Context, args: ExecArgs) -> Result<u8, CliError> {
+    match context.backend(args.sandbox.backend)? {
+        SandboxKind::Local => run_local(context, args),
+        SandboxKind::Daytona => daytona::exec(context, args),
+    }
+}
+
+fn run_local(context: &Context, args: ExecArgs) -> Result<u8, CliError> {
+    let intent = intent(&args);
     let ExecArgs {
         sandbox: sandbox_args,
         command,
         discard,
+        push: is_pushed,
+        intent: _,
     } = args;
     let form = OutputForm::of(&command);
     let exec = run_command::prepare(command, None, &context.environment)?;
@@ -28,17 +40,26 @@ pub(crate) fn run(context: &Context, args: ExecArgs) -> Result<u8, CliError> {
     for warning in &warnings {
         tell(Tone::Warning, warning);
     }
-    let ended = run_command::run(&sandbox, exec, form, &interruptions);
+    let execute = |exec, sink| sandbox.exec_blocking(exec, sink);
+    let ended = run_command::run(execute, exec, form, &interruptions);
+    let pushed = match (&ended, is_pushed) {
+        (Ok(Ended::Ran { .. }), true) => Some(push(context, &sandbox, intent)?),
+        _ => None,
+    };
     let report = sandbox.teardown_blocking(if discard {
         UncommittedWork::Discard
     } else {
         UncommittedWork::Keep
     });
     tell_end(&report, sandbox_args.repo.as_deref());
+    if let Some(pushed) = &pushed {
+        tell_pushed(pushed);
+    }
     let ended = ended?;
     match (&ended, form) {
         (Ended::Ran { outcome, code }, OutputForm::Json) => {
-            let mut result = OutcomeJson::new(&sandbox, outcome, *code);
+            let mut result = OutcomeJson::new(SandboxJson::of(&sandbox), outcome, *code);
+            result.push_result = pushed;
             result.branches = report.branches.iter().map(BranchJson::from).collect();
             result.warnings = warnings;
             result.warnings.extend(teardown_warnings(&report));
@@ -47,6 +68,47 @@ pub(crate) fn run(context: &Context, args: ExecArgs) -> Result<u8, CliError> {
         (Ended::Ran { .. }, OutputForm::PassedThrough) | (Ended::NotStarted { .. }, _) => {}
     }
     Ok(ended.code())
+}
+
+/// What a pull request is about: what was said, or the command.
+pub(super) fn intent(args: &ExecArgs) -> String {
+    args.intent.clone().unwrap_or_else(|| {
+        let words = args.command.argv.iter();
+        let words: Vec<String> = words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        words.join(" ")
+    })
+}
+
+/// Pushes the branch from inside the sandbox, and opens a pull request with `gh` there.
+fn push(context: &Context, sandbox: &LocalSandbox, intent: String) -> Result<PushResult, CliError> {
+    let token = context.environment.text("GITHUB_TOKEN")?.map(Secret::new);
+    let record = sandbox.record();
+    let request = PullRequest {
+        repo: None,
+        branch: branch_of(record).unwrap_or_default().to_owned(),
+        intent,
+        blueprint: "exec".to_owned(),
+        run_id: record.run_id.to_string(),
+    };
+    let runtime = tokio::runtime::Runtime::new().map_err(|source| CliError::Io {
+        doing: "start the threads that push",
+        source,
+    })?;
+    let github = GitHub::default();
+    let pushing = push_and_create_pr(sandbox, &request, token.as_ref(), &github);
+    Ok(runtime.block_on(pushing))
+}
+
+/// What came of a push.
+pub(super) fn tell_pushed(pushed: &PushResult) {
+    if let Some(url) = &pushed.pr_url {
+        output::say(&format!("opened pull request {url}"));
+    }
+    if let Some(error) = &pushed.error {
+        tell(Tone::Warning, error);
+    }
 }
 
 /// What the user should know before the command runs.
@@ -75,7 +137,15 @@ pub(super) fn tell_end(report: &TeardownReport, repository: Option<&Path>) {
             "kept your changes on branch {}",
             describe_branch(branch)
         ));
-        tell(Tone::Hint, &see_changes(&branch.name, repository));
+        let next = match &branch.bundle {
+            Some(bundle) => format!(
+                "bring them home: git fetch {} {}",
+                quote_if_needed(&bundle.to_string_lossy()),
+                quote_if_needed(&branch.name)
+            ),
+            None => see_changes(&branch.name, repository),
+        };
+        tell(Tone::Hint, &next);
     }
     for warning in teardown_warnings(report) {
         tell(Tone::Warning, &warning);

@@ -95,7 +95,7 @@ fn environment_page() -> String {
          and what `--env` gives them; without isolation they see all of it.\n\n\
          | variable | meaning | default |\n| --- | --- | --- |\n",
     );
-    for variable in &VARIABLES {
+    for variable in VARIABLES {
         let names: Vec<String> = variable
             .name
             .split(", ")

@@ -1,6 +1,7 @@
 //! One file per command. Each takes its arguments and returns an exit code or an error.
 
 mod completions;
+mod daytona;
 mod doctor;
 mod exec;
 mod generate;
@@ -24,12 +25,14 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use holm_sandbox::BackendKind;
 use holm_sandbox_backends::local::{IsolationKind, LocalRuntime, Reaped, Record};
 use holm_sandbox_linux::Network;
 use holm_server::ServerConfig;
 use holm_store::Store;
 
-use crate::args::{Command, KeyCommand, SandboxCommand, SnapshotCommand};
+use crate::args::{BackendArgs, Command, KeyCommand, SandboxCommand, SandboxKind, SnapshotCommand};
+use crate::configuration::Configuration;
 use crate::environment::{Environment, absolute};
 use crate::error::{CliError, one_line};
 use crate::output::{Tone, describe_branch, teardown_warnings, tell};
@@ -44,6 +47,21 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
         self.environment.data_dir(self.data_dir_flag.as_deref())
+    }
+
+    /// Where the sandbox of a command is: as the flag says, or the configuration file.
+    fn backend(&self, args: BackendArgs) -> Result<SandboxKind, CliError> {
+        let kind = match args.kind {
+            Some(kind) => return Ok(kind),
+            None => Configuration::read(&self.environment)?.sandbox_type()?,
+        };
+        match (kind, kind.not_yet_built()) {
+            (_, Some(error)) => Err(error.into()),
+            (BackendKind::Daytona, None) => Ok(SandboxKind::Daytona),
+            (BackendKind::Local | BackendKind::Docker | BackendKind::Dagger, None) => {
+                Ok(SandboxKind::Local)
+            }
+        }
     }
 
     /// Where a server keeps its data: a folder of its own.

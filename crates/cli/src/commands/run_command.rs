@@ -4,10 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use holm_sandbox::{Exec, ExecOutcome, Redactor, Secret, Stdin, exit_code_for_signal};
+use holm_sandbox::{Exec, ExecOutcome, OutputSink, Redactor, Secret, Stdin, exit_code_for_signal};
+use holm_sandbox_backends::daytona::PushResult;
 use holm_sandbox_backends::local::LocalSandbox;
 use rustix::fs::FileType;
 use serde::Serialize;
@@ -77,6 +78,8 @@ pub(crate) struct OutcomeJson {
     sandbox: SandboxJson,
     pub(crate) branches: Vec<BranchJson>,
     pub(crate) warnings: Vec<String>,
+    #[serde(rename = "pushResult", skip_serializing_if = "Option::is_none")]
+    pub(crate) push_result: Option<PushResult>,
 }
 
 #[derive(Debug, Serialize)]
@@ -89,20 +92,35 @@ pub(crate) struct SandboxJson {
 }
 
 impl SandboxJson {
+    /// `kept_apart` is how it is isolated, and what it can reach.
+    pub(crate) fn new(
+        id: String,
+        name: Option<String>,
+        kept_apart: (&'static str, &'static str),
+        work_dir: &Path,
+    ) -> Self {
+        Self {
+            id,
+            name,
+            isolation: kept_apart.0,
+            network: kept_apart.1,
+            work_dir: work_dir.to_string_lossy().into_owned(),
+        }
+    }
+
     pub(crate) fn of(sandbox: &LocalSandbox) -> Self {
         let record = sandbox.record();
-        Self {
-            id: record.run_id.to_string(),
-            name: record.name.clone(),
-            isolation: isolation_name(record),
-            network: network_name(record),
-            work_dir: record.work_dir.to_string_lossy().into_owned(),
-        }
+        Self::new(
+            record.run_id.to_string(),
+            record.name.clone(),
+            (isolation_name(record), network_name(record)),
+            &record.work_dir,
+        )
     }
 }
 
 impl OutcomeJson {
-    pub(crate) fn new(sandbox: &LocalSandbox, outcome: &ExecOutcome, code: u8) -> Self {
+    pub(crate) fn new(sandbox: SandboxJson, outcome: &ExecOutcome, code: u8) -> Self {
         Self {
             exit_code: code,
             signal: outcome.signal,
@@ -111,9 +129,10 @@ impl OutcomeJson {
             duration_ms: u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
             stdout: outcome.stdout_text().into_owned(),
             stderr: outcome.stderr_text().into_owned(),
-            sandbox: SandboxJson::of(sandbox),
+            sandbox,
             branches: Vec::new(),
             warnings: Vec::new(),
+            push_result: None,
         }
     }
 }
@@ -194,9 +213,9 @@ fn inherited(name: &OsStr, environment: &Environment) -> Result<OsString, CliErr
     })
 }
 
-/// Runs it. A command that fails is no error; one that could not be run is.
+/// Runs it, by the given function. A command that fails is no error; one that could not be run is.
 pub(crate) fn run(
-    sandbox: &LocalSandbox,
+    execute: impl FnOnce(Exec, Option<Box<dyn OutputSink>>) -> holm_sandbox::Result<ExecOutcome>,
     exec: Exec,
     form: OutputForm,
     interruptions: &Interruptions,
@@ -210,7 +229,7 @@ pub(crate) fn run(
     let failure = SharedFailure::default();
     let timeout = exec.timeout;
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let sink: Option<Box<dyn holm_sandbox::OutputSink>> = match form {
+    let sink: Option<Box<dyn OutputSink>> = match form {
         OutputForm::Json => None,
         OutputForm::PassedThrough => Some(Box::new(PassThrough::new(
             End {
@@ -221,7 +240,7 @@ pub(crate) fn run(
             failure.clone(),
         ))),
     };
-    let ran = sandbox.exec_blocking(exec.interrupts(receiver), sink);
+    let ran = execute(exec.interrupts(receiver), sink);
     interruptions.cleaning_up();
     let outcome = ran?;
     if let Some(source) = failure.take() {

@@ -17,8 +17,9 @@ use holm_sandbox_linux::files::{
 };
 
 use super::Context;
+use super::daytona::{self, Way};
 use super::sandbox_export::tell_skipped;
-use crate::args::CopyArgs;
+use crate::args::{CopyArgs, SandboxKind};
 use crate::error::CliError;
 
 const PERMISSION_BITS: u32 = 0o777;
@@ -61,12 +62,20 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> Result<u8, CliError> {
             "both paths are in sandboxes, and only one can be copied to or from the machine",
         )),
         (Side::Host(source), Side::Sandbox { name, path }) => {
-            let sandbox = context.start()?.open(&name)?;
-            copy_in(&sandbox, &source, &path)
+            let (source, path) = (&source, &path);
+            match context.backend(args.backend)? {
+                SandboxKind::Local => copy_in(&context.start()?.open(&name)?, source, path),
+                SandboxKind::Daytona => daytona::copy(context, &name, &Way::In { source, path }),
+            }
         }
         (Side::Sandbox { name, path }, Side::Host(destination)) => {
-            let sandbox = context.start()?.open(&name)?;
-            copy_out(&sandbox, &path, &destination)
+            let (path, destination) = (&path, &destination);
+            match context.backend(args.backend)? {
+                SandboxKind::Local => copy_out(&context.start()?.open(&name)?, path, destination),
+                SandboxKind::Daytona => {
+                    daytona::copy(context, &name, &Way::Out { path, destination })
+                }
+            }
         }
     }?;
     Ok(0)
@@ -144,13 +153,13 @@ fn kind_in(files: &ConfinedDir, path: &Path) -> Result<Option<EntryKind>, CliErr
     }
 }
 
-fn must_be_folder(path: &Path) -> bool {
+pub(super) fn must_be_folder(path: &Path) -> bool {
     path.as_os_str().is_empty() || path.as_os_str().as_bytes().ends_with(b"/")
 }
 
 /// The name that a source keeps. One that names no entry (`.`, `..`, `/`) brings its content: a name
 /// is made up for it where it needs one.
-fn name_of(path: &Path, otherwise: &str) -> OsString {
+pub(super) fn name_of(path: &Path, otherwise: &str) -> OsString {
     // `a/.` has the file name `a` in the eyes of the standard library, but means what is in it.
     if path.as_os_str().as_bytes().ends_with(b"/.") {
         return OsString::from(otherwise);
@@ -161,7 +170,11 @@ fn name_of(path: &Path, otherwise: &str) -> OsString {
 
 /// Writes a file of the host: whole or not at all where it is a regular one, directly where it is a
 /// device or a pipe.
-fn write_host_file(path: &Path, content: &mut File, mode: u32) -> Result<(), CliError> {
+pub(super) fn write_host_file(
+    path: &Path,
+    content: &mut impl io::Read,
+    mode: u32,
+) -> Result<(), CliError> {
     // A link leads to the file that is meant.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     match fs::metadata(path) {
@@ -195,7 +208,7 @@ fn write_host_file(path: &Path, content: &mut File, mode: u32) -> Result<(), Cli
     written
 }
 
-fn at<'a>(doing: &'static str, path: &'a Path) -> impl Fn(io::Error) -> CliError + 'a {
+pub(super) fn at<'a>(doing: &'static str, path: &'a Path) -> impl Fn(io::Error) -> CliError + 'a {
     move |source| CliError::HostFile {
         doing,
         path: path.to_path_buf(),

@@ -3,22 +3,26 @@
 use holm_sandbox_backends::local::{Record, SourceRecord, Stay};
 use serde::Serialize;
 
-use super::Context;
 use super::exec::creation_warnings;
 use super::run_command::SandboxJson;
-use crate::args::CreateArgs;
+use super::{Context, daytona};
+use crate::args::{CreateArgs, SandboxKind};
 use crate::error::CliError;
 use crate::output::{self, Tone, tell};
 
 #[derive(Debug, Serialize)]
-struct CreatedJson {
+pub(super) struct CreatedJson {
     #[serde(flatten)]
-    sandbox: SandboxJson,
-    branch: Option<String>,
-    warnings: Vec<String>,
+    pub(super) sandbox: SandboxJson,
+    pub(super) branch: Option<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 pub(crate) fn run(context: &Context, args: CreateArgs) -> Result<u8, CliError> {
+    match context.backend(args.sandbox.backend)? {
+        SandboxKind::Local => {}
+        SandboxKind::Daytona => return daytona::create(context, args),
+    }
     let runtime = context.start()?;
     let options = args.sandbox.to_options(Stay::UntilRemoved, args.name);
     let sandbox = runtime.create(&options)?;

@@ -5,8 +5,8 @@ use std::path::Path;
 use holm_sandbox::confine_from;
 use holm_sandbox_linux::files::{CopyLimits, CopyReport, SkipReason};
 
-use super::Context;
-use crate::args::ExportArgs;
+use super::{Context, daytona};
+use crate::args::{ExportArgs, SandboxKind};
 use crate::error::CliError;
 use crate::output::{self, Tone, tell};
 
@@ -14,6 +14,10 @@ use crate::output::{self, Tone, tell};
 const SKIPPED_SHOWN_MAX: usize = 10;
 
 pub(crate) fn run(context: &Context, args: &ExportArgs) -> Result<u8, CliError> {
+    match context.backend(args.backend)? {
+        SandboxKind::Local => {}
+        SandboxKind::Daytona => return daytona::export(context, args),
+    }
     let runtime = context.start()?;
     let sandbox = runtime.open(&args.name)?;
     let path = args.path.as_deref().unwrap_or(Path::new("."));

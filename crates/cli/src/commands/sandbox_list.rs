@@ -4,8 +4,8 @@ use holm_sandbox_backends::local::{Listed, SourceRecord, State, Stay};
 use serde::Serialize;
 
 use super::sandbox_create::branch_of;
-use super::{Context, isolation_name, network_name};
-use crate::args::ListArgs;
+use super::{Context, daytona, isolation_name, network_name};
+use crate::args::{ListArgs, SandboxKind};
 use crate::error::CliError;
 use crate::output::{self, printable};
 use crate::table::{age, table, unix_seconds_now};
@@ -62,6 +62,10 @@ impl From<&Listed> for ListedJson {
 }
 
 pub(crate) fn run(context: &Context, args: &ListArgs) -> Result<u8, CliError> {
+    match context.backend(args.backend)? {
+        SandboxKind::Local => {}
+        SandboxKind::Daytona => return daytona::list(context, args),
+    }
     let runtime = context.start()?;
     let listed = runtime.list()?;
     if args.json {

@@ -6,14 +6,14 @@ use holm_sandbox::{TeardownReport, UncommittedWork};
 use holm_sandbox_backends::local::{Listed, SourceRecord};
 use serde::Serialize;
 
-use super::Context;
 use super::exec::tell_end;
-use crate::args::RemoveArgs;
+use super::{Context, daytona};
+use crate::args::{RemoveArgs, SandboxKind};
 use crate::error::{self, CliError};
 use crate::output::{self, BranchJson, teardown_warnings};
 
 #[derive(Debug, Serialize)]
-struct RemovedJson {
+pub(super) struct RemovedJson {
     name: String,
     branches: Vec<BranchJson>,
     warnings: Vec<String>,
@@ -25,6 +25,10 @@ pub(crate) fn run(context: &Context, args: &RemoveArgs) -> Result<u8, CliError> 
     } else {
         UncommittedWork::Keep
     };
+    match context.backend(args.backend)? {
+        SandboxKind::Local => {}
+        SandboxKind::Daytona => return daytona::remove(context, args),
+    }
     let runtime = context.start()?;
     let listed = runtime.list()?;
     let mut removed = Vec::new();
@@ -33,12 +37,22 @@ pub(crate) fn run(context: &Context, args: &RemoveArgs) -> Result<u8, CliError> 
         match runtime.remove(name, work) {
             Ok(report) => {
                 tell_end(&report, repository_of(&listed, name));
-                removed.push(describe(name, &report));
+                removed.push(RemovedJson::new(name, &report));
             }
             // The others can still be removed.
             Err(error) => failed.push(CliError::from(error)),
         }
     }
+    tell(context, args, &removed, failed)
+}
+
+/// What was removed, and what was not.
+pub(super) fn tell(
+    context: &Context,
+    args: &RemoveArgs,
+    removed: &[RemovedJson],
+    mut failed: Vec<CliError>,
+) -> Result<u8, CliError> {
     if args.json {
         output::json(&removed)?;
     }
@@ -74,10 +88,12 @@ fn repository_of<'a>(listed: &'a [Listed], name: &str) -> Option<&'a Path> {
     }
 }
 
-fn describe(name: &str, report: &TeardownReport) -> RemovedJson {
-    RemovedJson {
-        name: name.to_owned(),
-        branches: report.branches.iter().map(BranchJson::from).collect(),
-        warnings: teardown_warnings(report),
+impl RemovedJson {
+    pub(super) fn new(name: &str, report: &TeardownReport) -> Self {
+        Self {
+            name: name.to_owned(),
+            branches: report.branches.iter().map(BranchJson::from).collect(),
+            warnings: teardown_warnings(report),
+        }
     }
 }

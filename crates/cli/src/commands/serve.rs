@@ -6,7 +6,8 @@ use holm_daytona_wire::Hidden;
 use holm_sandbox_linux::{Engine, raise_descriptor_limit};
 use holm_server::keys::{self, NewKey};
 use holm_server::{
-    BuildNetwork, LocalCalls, ServeError, Server, ServerConfig, ServerHandle, TlsFiles,
+    BuildNetwork, LocalCalls, ServeError, Server, ServerConfig, ServerHandle, StreamsPlace,
+    TlsFiles,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -60,6 +61,10 @@ fn config(context: &Context, args: ServeArgs) -> Result<ServerConfig, CliError> 
     } else {
         LocalCalls::Refused
     };
+    if let Some(url) = context.environment.text("HOLM_POSTGRES_URL")? {
+        let url = Hidden::new(url);
+        config.streams = StreamsPlace::Postgres { url };
+    }
     config.long_poll_timeout = args.long_poll_timeout;
     config.limits.sandboxes_max = args.sandboxes_max;
     Ok(config)

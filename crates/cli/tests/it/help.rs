@@ -60,8 +60,10 @@ fn exec_in_short() {
       <COMMAND>...  The command and its arguments, taken as they are: use `sh -c` for pipes
 
     Options:
+          --sandbox <KIND>      Where the sandbox is [default: `sandboxType` of the configuration file,
+                                else local] [possible values: local, daytona]
           --repo <PATH>         Work on an isolated checkout of this git repository, on a branch of its
-                                own
+                                own; with `--sandbox daytona` a repository of GitHub, as org/repo
           --branch <NAME>       The name of the new branch [default: holm/<id>]
           --dir <PATH>          Work in this folder of the machine itself: changes are made in place
           --isolation <KIND>    How the sandbox is kept apart from the machine [default: auto] [possible
@@ -79,6 +81,9 @@ fn exec_in_short() {
           --json                Print one JSON object at the end instead of the output, of which 1 MiB
                                 per stream is kept
           --discard             Throw uncommitted changes away at the end; commits stay on the branch
+          --push                Push the branch at the end and open a pull request, with the token in
+                                GITHUB_TOKEN
+          --intent <TEXT>       What the pull request is about [default: the command]
       -h, --help                Print help (see more with '--help')
 
     Global options:
@@ -98,6 +103,7 @@ fn exec_in_short() {
       holm exec --repo . --branch fix/login -- claude -p 'fix the login test'
       holm exec --repo . --memory 4g --cpus 2 --timeout 10m -- cargo test
       holm exec --env GITHUB_TOKEN --network host -- gh issue list
+      holm exec --sandbox daytona --repo org/repo --push -- claude -p 'fix the login test'
     "#);
 }
 
@@ -115,8 +121,16 @@ fn exec_in_full() {
               The command and its arguments, taken as they are: use `sh -c` for pipes
 
     Options:
+          --sandbox <KIND>
+              Where the sandbox is [default: `sandboxType` of the configuration file, else local]
+
+              Possible values:
+              - local:   On this machine
+              - daytona: At a server with Daytona's API: its cloud, or `holm serve`
+
           --repo <PATH>
-              Work on an isolated checkout of this git repository, on a branch of its own
+              Work on an isolated checkout of this git repository, on a branch of its own; with
+              `--sandbox daytona` a repository of GitHub, as org/repo
 
           --branch <NAME>
               The name of the new branch [default: holm/<id>]
@@ -175,6 +189,12 @@ fn exec_in_full() {
           --discard
               Throw uncommitted changes away at the end; commits stay on the branch
 
+          --push
+              Push the branch at the end and open a pull request, with the token in GITHUB_TOKEN
+
+          --intent <TEXT>
+              What the pull request is about [default: the command]
+
       -h, --help
               Print help (see a summary with '-h')
 
@@ -196,6 +216,7 @@ fn exec_in_full() {
       holm exec --repo . --branch fix/login -- claude -p 'fix the login test'
       holm exec --repo . --memory 4g --cpus 2 --timeout 10m -- cargo test
       holm exec --env GITHUB_TOKEN --network host -- gh issue list
+      holm exec --sandbox daytona --repo org/repo --push -- claude -p 'fix the login test'
     "#);
 }
 
@@ -306,6 +327,13 @@ fn reference_pages_are_written() {
     | `HOLM_DATA_DIR` | Where sandboxes and cached checkouts are kept; the flag `--data-dir` comes before it. | `/var/lib/holm` for root, else `$XDG_DATA_HOME/holm` |
     | `HOLM_API_KEY` | The key that `holm serve` lets clients in with, for unattended set-up: 16 characters or more, and not printed. Another value at a later start replaces it. | a key that is made at the first start and printed once |
     | `HOLM_LOG` | What `holm serve` logs, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`). | `info` |
+    | `HOLM_CONFIG` | The configuration file, as JSON. | `$XDG_CONFIG_HOME/holm/config.json` |
+    | `XDG_CONFIG_HOME` | The folder of programs' configurations. | `$HOME/.config` |
+    | `DAYTONA_API_KEY` | The key with which `--sandbox daytona` asks its server. There is no flag for it, since others can read command lines. | `daytona.apiKey` of the configuration file |
+    | `DAYTONA_API_URL` | Where that server is. | `daytona.apiUrl` of the configuration file, else `https://app.daytona.io/api` |
+    | `DAYTONA_TARGET` | The region in which sandboxes are made there. | `daytona.target` of the configuration file, else `us` |
+    | `DAYTONA_SIMPLE_EXEC` | `1` runs commands there by one request each, with their outputs merged. For debugging only. | a session for each command |
+    | `GITHUB_TOKEN` | With it `--sandbox daytona` clones private repositories, and `--push` pushes and opens pull requests. There is no flag for it. | public repositories only |
     | `XDG_DATA_HOME` | The folder of programs' data, when an ordinary user sets no `HOLM_DATA_DIR`. | `$HOME/.local/share` |
     | `HOME` | The home folder, whose toolchains (cargo, rustup, nvm and the like) a box may read. | no toolchains from a home folder |
     | `TMPDIR` | Where worktrees are registered (`harness-<id>`), which is also where a box sees its files. | `/tmp` |

@@ -39,8 +39,10 @@ fn create() {
     Usage: holm sandbox create [OPTIONS]
 
     Options:
+          --sandbox <KIND>    Where the sandbox is [default: `sandboxType` of the configuration file,
+                              else local] [possible values: local, daytona]
           --repo <PATH>       Work on an isolated checkout of this git repository, on a branch of its
-                              own
+                              own; with `--sandbox daytona` a repository of GitHub, as org/repo
           --branch <NAME>     The name of the new branch [default: holm/<id>]
           --dir <PATH>        Work in this folder of the machine itself: changes are made in place
           --isolation <KIND>  How the sandbox is kept apart from the machine [default: auto] [possible
@@ -77,8 +79,10 @@ fn list() {
     Usage: holm sandbox list [OPTIONS]
 
     Options:
-          --json  Print a JSON array
-      -h, --help  Print help
+          --sandbox <KIND>  Where the sandbox is [default: `sandboxType` of the configuration file, else
+                            local] [possible values: local, daytona]
+          --json            Print a JSON array
+      -h, --help            Print help (see more with '--help')
 
     Global options:
           --data-dir <FOLDER>  Where Holm keeps sandboxes and cached checkouts [default: $HOLM_DATA_DIR,
@@ -106,6 +110,8 @@ fn exec() {
           --json                Print one JSON object at the end instead of the output, of which 1 MiB
                                 per stream is kept
           --cwd <PATH>          The folder to start in, from the sandbox's work folder on
+          --sandbox <KIND>      Where the sandbox is [default: `sandboxType` of the configuration file,
+                                else local] [possible values: local, daytona]
       -h, --help                Print help (see more with '--help')
 
     Global options:
@@ -136,7 +142,9 @@ fn copy() {
       <DESTINATION>  Where to copy it: PATH or NAME:PATH
 
     Options:
-      -h, --help  Print help
+          --sandbox <KIND>  Where the sandbox is [default: `sandboxType` of the configuration file, else
+                            local] [possible values: local, daytona]
+      -h, --help            Print help (see more with '--help')
 
     Global options:
           --data-dir <FOLDER>  Where Holm keeps sandboxes and cached checkouts [default: $HOLM_DATA_DIR,
@@ -168,7 +176,9 @@ fn export() {
       <DESTINATION>  The folder to make; it must not exist yet, or be empty
 
     Options:
-      -h, --help  Print help
+          --sandbox <KIND>  Where the sandbox is [default: `sandboxType` of the configuration file, else
+                            local] [possible values: local, daytona]
+      -h, --help            Print help (see more with '--help')
 
     Global options:
           --data-dir <FOLDER>  Where Holm keeps sandboxes and cached checkouts [default: $HOLM_DATA_DIR,
@@ -193,9 +203,11 @@ fn remove() {
       <NAME>...  The sandboxes' names or ids
 
     Options:
-          --discard  Throw uncommitted changes away; commits stay on the branch
-          --json     Print a JSON array of what was removed and kept
-      -h, --help     Print help
+          --discard         Throw uncommitted changes away; commits stay on the branch
+          --json            Print a JSON array of what was removed and kept
+          --sandbox <KIND>  Where the sandbox is [default: `sandboxType` of the configuration file, else
+                            local] [possible values: local, daytona]
+      -h, --help            Print help (see more with '--help')
 
     Global options:
           --data-dir <FOLDER>  Where Holm keeps sandboxes and cached checkouts [default: $HOLM_DATA_DIR,

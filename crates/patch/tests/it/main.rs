@@ -8,6 +8,7 @@
 
 mod codex;
 mod diff;
+mod git;
 mod properties;
 mod unified;
 

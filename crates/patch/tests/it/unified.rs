@@ -76,7 +76,7 @@ copy to two
 diff --git \"a/\\303\\274\" \"b/\\303\\274\"
 old mode 100644
 new mode 100755
--- 
+--\x20
 2.43.0
 ";
     check(
@@ -98,6 +98,26 @@ new mode 100755
             "ü +x: u",
         ],
     );
+}
+
+#[test]
+fn prefixes_are_prefixes_only_where_they_are() {
+    let hunk = "@@ -0,0 +1 @@\n+1\n";
+    for (head, name) in [
+        (
+            "diff --git b/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n",
+            "b/x -x",
+        ),
+        (
+            "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n",
+            "x -x",
+        ),
+        ("diff --git a/x b/x\n--- /dev/null\n+++ b/y\n", "y"),
+        ("--- /dev/null\n+++ b/x\n", "x"),
+        ("--- /dev/null\n+++ c/x\n", "c/x"),
+    ] {
+        check(&format!("{head}{hunk}"), &[], &[&format!("{name}: 1\n")]);
+    }
 }
 
 #[test]

@@ -45,12 +45,16 @@ enum Place {
 }
 
 impl Inner {
+    /// The first call does it; others wait for it, and have nothing to report.
     pub(super) async fn teardown(&self, work: UncommittedWork) -> TeardownReport {
-        let _turn = self.ending.lock().await;
         let mut report = TeardownReport::default();
-        if self.is_torn_down() {
-            return report;
-        }
+        let ending = async { report = self.end(work).await };
+        self.ended.get_or_init(|| ending).await;
+        report
+    }
+
+    async fn end(&self, work: UncommittedWork) -> TeardownReport {
+        let mut report = TeardownReport::default();
         if let Some(repository) = &self.repository
             && let Err(error) = self.bring_home(repository, work, &mut report).await
             && !self.is_gone().await

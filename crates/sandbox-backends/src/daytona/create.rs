@@ -190,7 +190,6 @@ async fn resize(client: &Client, record: &Record, options: &SandboxOptions) {
         cpu: resources.cpu,
         memory: resources.memory,
         disk: resources.disk,
-        ..ResizeSandbox::default()
     };
     if let Err(error) = client.resize(&record.id, &size).await {
         tracing::warn!(sandbox = record.id, %error, "the sandbox keeps the size of its snapshot");
@@ -257,7 +256,7 @@ fn sandbox(
             bundles: options.daytona.bundles.clone(),
             way: options.daytona.exec,
             github_token: options.github_token.clone(),
-            ending: tokio::sync::Mutex::default(),
+            ended: tokio::sync::OnceCell::new(),
         }),
     }
 }

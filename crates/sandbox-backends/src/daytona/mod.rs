@@ -24,6 +24,7 @@ mod input;
 mod inside;
 mod marks;
 mod options;
+mod outputs;
 mod pull_request;
 mod sandbox;
 mod script;

@@ -29,7 +29,7 @@ pub const LABEL_BRANCH: &str = "holm.branch";
 /// Where repositories are cloned to.
 pub(super) const WORKSPACE: &str = "/home/daytona/workspace";
 /// Minutes without use.
-const AUTO_STOP_MINUTES: i32 = 30;
+const AUTO_STOP_MINUTES: u32 = 30;
 
 /// A sandbox to be made.
 #[derive(Debug, Clone)]
@@ -60,6 +60,8 @@ pub struct DaytonaOptions {
     /// What the sandbox is called; the server's choice if unset.
     pub name: Option<String>,
     pub lifetime: Lifetime,
+    /// Minutes without use until it is stopped, half an hour if unset; 0 means never.
+    pub auto_stop_minutes: Option<u32>,
     pub labels: Labels,
     pub exec: ExecWay,
     /// IPv4 ranges that may be reached, separated by commas; the server's choice if unset.
@@ -127,10 +129,13 @@ impl DaytonaOptions {
         Ok(Settings::new(url, key))
     }
 
+    /// Minutes until it is stopped, and minutes after that until it is deleted.
     pub(super) fn intervals(&self) -> (i32, i32) {
+        let stop = self.auto_stop_minutes.unwrap_or(AUTO_STOP_MINUTES);
+        let stop = i32::try_from(stop).unwrap_or(i32::MAX);
         match self.lifetime {
-            Lifetime::Ephemeral => (AUTO_STOP_MINUTES, 0),
-            Lifetime::UntilRemoved => (AUTO_STOP_MINUTES, -1),
+            Lifetime::Ephemeral => (stop, 0),
+            Lifetime::UntilRemoved => (stop, -1),
         }
     }
 }

@@ -41,8 +41,8 @@ pub(super) struct Inner {
     /// Nobody else may see it in an output.
     pub(super) github_token: Option<Secret>,
     pub(super) state: Mutex<State>,
-    /// Held by whoever tears down.
-    pub(super) ending: tokio::sync::Mutex<()>,
+    /// Set by the teardown.
+    pub(super) ended: tokio::sync::OnceCell<()>,
 }
 
 #[derive(Debug)]

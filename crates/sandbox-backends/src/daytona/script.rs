@@ -79,11 +79,11 @@ pub(super) fn command(
         ),
     };
     let decoded = words.before();
-    let text = format!(
-        r#"{PRELUDE}
-{decoded}holm_id={id}; holm_root={root}; holm_cwd={cwd}; holm_files={files}; holm_path={search}
+    let around = without_comments(COMMAND);
+    let own = format!(
+        r#"{decoded}holm_id={id}; holm_root={root}; holm_cwd={cwd}; holm_files={files}; holm_path={search}
 set -- {argv}
-{COMMAND}
+{around}
 {before}(exec "$holm_environment"{variables} HOLM_EXEC="$holm_id" ${{holm_apart:+"$holm_apart"}} "$holm_shell" -c 'printf "\036holm:%s:pid:%s\n" "$0" "$$" >&2; exec "$@"' "$holm_id" "$@" <{input} 2>&3 3>&-)
 holm_code=$?
 {after}holm_left=alone
@@ -92,14 +92,24 @@ holm_say "end:$holm_code:$holm_left"
 "#
     );
     Ok(CommandScript {
-        text,
+        text: format!("{}\n{own}", without_comments(PRELUDE)),
         is_secret: !exec.secret_env.is_empty(),
     })
 }
 
+/// Comments are for whoever reads this crate, not for the process list of a sandbox.
+fn without_comments(script: &str) -> String {
+    let is_code = |line: &&str| !line.trim_start().starts_with('#') && !line.trim().is_empty();
+    script
+        .lines()
+        .filter(is_code)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
 /// A shell command that runs a file operation.
 pub(super) fn helper(arguments: &[&str]) -> Result<String> {
-    let script = format!("{PRELUDE}\n{HELPER}");
+    let script = without_comments(&format!("{PRELUDE}\n{HELPER}"));
     let mut argv = vec!["sh", "-c", &script, "holm"];
     argv.extend(arguments);
     shell_quote(&argv)
@@ -107,12 +117,13 @@ pub(super) fn helper(arguments: &[&str]) -> Result<String> {
 
 /// A shell command that ends all processes of a command.
 pub(super) fn kill(id: &str) -> Result<String> {
-    shell_quote(&["sh", "-c", KILL, "holm", id])
+    shell_quote(&["sh", "-c", &without_comments(KILL), "holm", id])
 }
 
 /// A shell command that interrupts a command as a terminal would.
 pub(super) fn interrupt(pid: u32) -> Result<String> {
-    let script = "kill -INT -- \"-$1\" 2>/dev/null || kill -INT \"$1\" 2>/dev/null; :";
+    // Without `--`, which not every shell's own `kill` knows.
+    let script = "kill -INT \"-$1\" 2>/dev/null || kill -INT \"$1\" 2>/dev/null; :";
     shell_quote(&["sh", "-c", script, "holm", &pid.to_string()])
 }
 

@@ -10,7 +10,7 @@ use holm_sandbox::{
     Capture, Exec, ExecOutcome, OutputSink, OutputStream, Result, SandboxError, shell_quote,
 };
 
-use super::exec::signal_of;
+use super::outputs::signal_of;
 use super::sandbox::Inner;
 
 /// As `timeout` has it.

@@ -71,11 +71,12 @@ impl Inner {
 
     pub(super) async fn refresh(&self, host_path: &Path, to: &Path) -> Result<()> {
         self.confined(to)?;
-        let found = fs::metadata(host_path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => SandboxError::NotFound {
-                path: host_path.to_path_buf(),
-            },
-            _ => at("read", host_path, source),
+        let found = fs::metadata(host_path).map_err(|source| {
+            if source.kind() == io::ErrorKind::NotFound {
+                let path = host_path.to_path_buf();
+                return SandboxError::NotFound { path };
+            }
+            at("read", host_path, source)
         })?;
         if !found.is_dir() {
             return Err(SandboxError::NotADirectory {
@@ -147,33 +148,28 @@ fn unpack(reader: impl Read, target: &Path) -> io::Result<()> {
         let path = plain(&entry.path()?)?;
         let place = target.join(&path);
         let mode = entry.header().mode()? & PERMISSION_BITS;
-        match entry.header().entry_type() {
-            EntryType::Directory => {
-                fs::create_dir_all(&place)?;
-                folders.push((place, mode));
+        // What is none of these, a pipe, a socket or a device, stays where it is.
+        let kind = entry.header().entry_type();
+        if kind == EntryType::Directory {
+            fs::create_dir_all(&place)?;
+            folders.push((place, mode));
+        } else if kind == EntryType::Regular {
+            if let Some(parent) = place.parent() {
+                fs::create_dir_all(parent)?;
             }
-            EntryType::Regular => {
-                if let Some(parent) = place.parent() {
-                    fs::create_dir_all(parent)?;
-                }
-                let mut options = fs::OpenOptions::new();
-                // Made anew: nothing that stands there already is written through.
-                let mut file = options
-                    .write(true)
-                    .create_new(true)
-                    .mode(mode)
-                    .open(&place)?;
-                io::copy(&mut entry, &mut file)?;
-            }
-            EntryType::Symlink => {
-                if let Some(to) = entry.link_name()?
-                    && stays_inside(&path, &to)
-                {
-                    links.push((place, to.into_owned()));
-                }
-            }
-            // Pipes, sockets and devices stay where they are.
-            _ => {}
+            let mut options = fs::OpenOptions::new();
+            // Made anew: nothing that stands there already is written through.
+            let mut file = options
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(&place)?;
+            io::copy(&mut entry, &mut file)?;
+        } else if kind == EntryType::Symlink
+            && let Some(to) = entry.link_name()?
+            && stays_inside(&path, &to)
+        {
+            links.push((place, to.into_owned()));
         }
     }
     for (place, to) in links {

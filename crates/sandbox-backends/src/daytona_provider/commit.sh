@@ -1,14 +1,15 @@
 # Carries out a patch: moves new files from a folder ($1) to their places and removes others, all or nothing.
-# For each change five arguments: `write` or `remove`, its number, the path, `+x`, `-x` or nothing, and the path whose rights count.
+# For each change six arguments: `write` or `remove`, its number, the path, `+x`, `-x` or nothing, the path whose rights count, and the
+# SHA-256 of what was there when the patch was worked out, or `missing`.
 stage=$1
 shift
 
 each() {
     step=$1
     shift
-    while [ $# -ge 5 ]; do
-        "$step" "$1" "$2" "$3" "$4" "$5" || return 1
-        shift 5
+    while [ $# -ge 6 ]; do
+        "$step" "$1" "$2" "$3" "$4" "$5" "$6" || return 1
+        shift 6
     done
 }
 
@@ -20,6 +21,15 @@ keep() {
             return 1
         fi
         cp -p -- "$3" "$stage/old.$2" || return 1
+        # Where nothing computes it, nobody knows.
+        found=$(sha256sum <"$stage/old.$2" 2>/dev/null)
+        found=${found%% *}
+    else
+        found=missing
+    fi
+    if [ -n "$found" ] && [ "$found" != "$6" ]; then
+        echo "$3 was changed meanwhile"
+        return 1
     fi
     if [ "$1" = write ]; then
         like=${5:-$3}

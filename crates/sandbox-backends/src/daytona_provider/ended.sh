@@ -1,4 +1,6 @@
 # Sends a signal ($2) to all processes that belong to a command (HOLM_COMMAND=$1), and tells, if $3 is given, what was in its folder.
+# Processes go away while they are looked at, and others are not ours to look at.
+exec 2>/dev/null
 mark=HOLM_COMMAND=$1
 signal=$2
 tries=0
@@ -7,9 +9,9 @@ while [ $tries -lt 5 ]; do
     found=
     for process in /proc/[0-9]*; do
         # This script has no such variable itself.
-        if tr '\0' '\n' <"$process/environ" 2>/dev/null | grep -qxF "$mark"; then
+        if tr '\0' '\n' <"$process/environ" | grep -qxF "$mark"; then
             found=yes
-            kill -s "$signal" "${process#/proc/}" 2>/dev/null
+            kill -s "$signal" "${process#/proc/}"
         fi
     done
     # Those that are killed may have made others meanwhile; those that are asked to end are asked once.
@@ -18,7 +20,7 @@ done
 if [ -n "$3" ]; then
     echo "ended -"
     for name in out err; do
-        head -c "$4" "$3/$name" 2>/dev/null | base64 | tr -d '\n'
+        head -c "$4" "$3/$name" | base64 | tr -d '\n'
         echo
     done
     rm -rf -- "$3"

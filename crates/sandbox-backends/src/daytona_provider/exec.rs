@@ -6,6 +6,8 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -23,7 +25,7 @@ use super::error::{ProviderError, Result};
 use super::live::Live;
 use super::preview::{PortWatch, Preview};
 use super::provider::Provider;
-use super::remote;
+use super::remote::{self, Kind};
 
 const RUN: &str = include_str!("run.sh");
 const END: &str = include_str!("ended.sh");
@@ -40,51 +42,25 @@ const INTERRUPTS_EVERY: Duration = Duration::from_millis(50);
 const OUTPUT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 impl Provider {
-    /// Runs a command to its end. A command that fails is an outcome, not an error. What it is after a timeout, or when the future is
-    /// dropped: ended, with all its processes.
-    pub async fn exec(&self, exec: Exec) -> Result<ExecOutcome> {
-        Box::pin(self.exec_watched(exec, &mut |_| {})).await
+    /// Runs a command to its end. A command that fails is an outcome, not an error. At its timeout, and when the future is dropped,
+    /// it is ended with all its processes.
+    pub async fn exec(&self, mut exec: Exec) -> Result<ExecOutcome> {
+        exec.validate()?;
+        let live = self.live().await?;
+        let interrupts = exec.interrupts.take();
+        let command = Command::new(&live, exec).await?;
+        Box::pin(command.complete(&live, interrupts)).await
     }
 
     /// The same, and tells of every port that begins to be served meanwhile.
     pub async fn exec_watched(
         &self,
-        mut exec: Exec,
+        exec: Exec,
         served: &mut (dyn FnMut(Preview) + Send),
     ) -> Result<ExecOutcome> {
-        exec.validate()?;
         let live = self.live().await?;
-        let interrupts = exec.interrupts.take();
-        let command = Command::new(&live, exec).await?;
-        let mut ending = EndOnDrop(Some((&live, command.id.clone())));
-        let began = Instant::now();
-        let mut ports = PortWatch::begin(&live).await;
-        let mut killed = false;
-        let ended = {
-            let mut running = Box::pin(command.run(&live));
-            let mut watching = Box::pin(ports.watch(&live, served));
-            loop {
-                tokio::select! {
-                    ended = &mut running => break ended?,
-                    () = &mut watching => {}
-                    () = tokio::time::sleep(INTERRUPTS_EVERY), if interrupts.is_some() => {}
-                }
-                let asked = interrupts
-                    .as_ref()
-                    .and_then(|requests| requests.try_recv().ok());
-                match asked {
-                    None => {}
-                    Some(Interrupt::Drain) => command.signal(&live, "INT").await?,
-                    Some(Interrupt::Kill) => {
-                        killed = true;
-                        command.signal(&live, "KILL").await?;
-                    }
-                }
-            }
-        };
-        ending.0 = None;
-        ports.look(&live, served).await;
-        Ok(command.outcome(ended, killed, began.elapsed()))
+        let mut ports = PortWatch::begin(live.toolbox()).await;
+        Box::pin(ports.during(self.exec(exec), served)).await
     }
 }
 
@@ -102,6 +78,13 @@ struct Command {
     redactor: Redactor,
 }
 
+/// Whether it was us who ended it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Killed {
+    Yes,
+    No,
+}
+
 /// How it ended, and what it wrote.
 struct Ended {
     /// `None` after a timeout.
@@ -112,20 +95,7 @@ struct Ended {
 
 impl Command {
     async fn new(live: &Live, exec: Exec) -> Result<Self> {
-        let cwd = live
-            .mapper()
-            .map(exec.cwd.as_deref().unwrap_or(Path::new("")))?;
-        // A folder that leads out of the workspace is refused, one that is missing too.
-        let found = remote::inspect(live, &[&cwd]).await?;
-        match found.first().map(|found| found.kind) {
-            Some(remote::Kind::Folder | remote::Kind::Link) => {}
-            Some(remote::Kind::Missing) | None => {
-                return Err(SandboxError::NotFound { path: cwd.into() }.into());
-            }
-            Some(remote::Kind::File | remote::Kind::Other) => {
-                return Err(SandboxError::NotADirectory { path: cwd.into() }.into());
-            }
-        }
+        let cwd = folder_for(live, exec.cwd.as_deref()).await?;
         let id = Uuid::new_v4().simple().to_string();
         let mut envs = StringMap::new();
         let mut redactor = Redactor::default();
@@ -177,6 +147,39 @@ impl Command {
         })
     }
 
+    /// Runs it, and listens meanwhile to whoever wants it to end.
+    async fn complete(
+        self,
+        live: &Arc<Live>,
+        interrupts: Option<Receiver<Interrupt>>,
+    ) -> Result<ExecOutcome> {
+        let mut ending = EndOnDrop(Some((live, self.id.clone(), self.folder.clone())));
+        let began = Instant::now();
+        let mut killed = Killed::No;
+        let ended = {
+            let mut running = Box::pin(self.run(live));
+            loop {
+                tokio::select! {
+                    ended = &mut running => break ended?,
+                    () = tokio::time::sleep(INTERRUPTS_EVERY), if interrupts.is_some() => {}
+                }
+                let asked = interrupts
+                    .as_ref()
+                    .and_then(|requests| requests.try_recv().ok());
+                match asked {
+                    None => {}
+                    Some(Interrupt::Drain) => self.signal(live, "INT").await?,
+                    Some(Interrupt::Kill) => {
+                        killed = Killed::Yes;
+                        self.signal(live, "KILL").await?;
+                    }
+                }
+            }
+        };
+        ending.0 = None;
+        Ok(self.outcome(ended, killed, began.elapsed()))
+    }
+
     /// One byte more than is kept, and room for a secret that the cut would split.
     fn bytes_to_ask_for(&self) -> String {
         (self.output_bytes_max + self.redactor.secret_bytes_max() + 1).to_string()
@@ -198,23 +201,23 @@ impl Command {
             })
             .await;
         match answer {
-            Ok(answer) if answer.exit_code == 0 => match parse(&answer.result) {
-                Some(ended) => Ok(ended),
-                None => Err(ProviderError::Script {
-                    doing: "run a command".to_owned(),
-                    problem: format!("the answer is `{}`", answer.result.trim()),
-                }),
-            },
             Ok(answer) if answer.exit_code == NO_FOLDER => {
                 tracing::warn!(problem = answer.result.trim(), "running a command plainly");
                 self.run_plainly(live).await
             }
-            // The script itself was ended, by us or by the sandbox.
-            Ok(answer) => {
-                let mut left = self.what_is_left(live).await?;
-                left.exit_code = Some(answer.exit_code);
-                Ok(left)
-            }
+            Ok(answer) => match (parse(&answer.result), code_in(&answer.result)) {
+                (Some(ended), Some(code)) if code <= 128 => Ok(ended),
+                // A signal ended the command, and perhaps the script in the middle of its answer. Then the files are still there.
+                (_, code) if code.is_some() || answer.exit_code != 0 => {
+                    let mut left = self.what_is_left(live).await?;
+                    left.exit_code = Some(code.unwrap_or(answer.exit_code));
+                    Ok(left)
+                }
+                (_, _) => Err(ProviderError::Script {
+                    doing: "run a command".to_owned(),
+                    problem: format!("the answer is `{}`", answer.result.trim()),
+                }),
+            },
             Err(ProviderError::Client(error)) if is_command_timeout(&error) => {
                 self.what_is_left(live).await
             }
@@ -270,7 +273,7 @@ impl Command {
         Ok(())
     }
 
-    fn outcome(self, ended: Ended, killed: bool, duration: Duration) -> ExecOutcome {
+    fn outcome(self, ended: Ended, killed: Killed, duration: Duration) -> ExecOutcome {
         let keep = |bytes: &[u8]| {
             let mut capture = Capture::new(self.output_bytes_max, self.redactor.clone());
             capture.push(bytes);
@@ -278,7 +281,7 @@ impl Command {
         };
         let (stdout, stderr) = (keep(&ended.stdout), keep(&ended.stderr));
         let (exit_code, signal) = match ended.exit_code {
-            _ if killed => (exit_code_for_signal(SIGKILL), Some(SIGKILL)),
+            _ if killed == Killed::Yes => (exit_code_for_signal(SIGKILL), Some(SIGKILL)),
             None => (TIMED_OUT, None),
             // What a shell makes of a signal.
             Some(code @ 129..=192) => (code, Some(code - 128)),
@@ -291,7 +294,7 @@ impl Command {
             stdout: stdout.bytes,
             stderr: stderr.bytes,
             duration,
-            timed_out: !killed && ended.exit_code.is_none(),
+            timed_out: killed == Killed::No && ended.exit_code.is_none(),
         }
     }
 }
@@ -303,13 +306,35 @@ fn is_command_timeout(error: &ClientError) -> bool {
 /// `ended CODE`, then each output in a line of base64. A code of `-` is none.
 fn parse(answer: &str) -> Option<Ended> {
     let mut lines = answer.lines();
-    let code = lines.next()?.strip_prefix("ended ")?;
-    let mut bytes = || STANDARD.decode(lines.next().unwrap_or_default()).ok();
+    lines.next()?.strip_prefix("ended ")?;
+    let mut bytes = || STANDARD.decode(lines.next()?).ok();
     Some(Ended {
-        exit_code: code.parse().ok(),
+        exit_code: code_in(answer),
         stdout: bytes()?,
         stderr: bytes()?,
     })
+}
+
+fn code_in(answer: &str) -> Option<i32> {
+    let first = answer.lines().next()?;
+    first.strip_prefix("ended ")?.parse().ok()
+}
+
+/// Where a command starts. A folder that leads out of the workspace is refused, one that is missing too.
+async fn folder_for(live: &Live, cwd: Option<&Path>) -> Result<String> {
+    live.workspace_is_set_up().await?;
+    let Some(cwd) = cwd else {
+        return live.workspace();
+    };
+    let cwd = live.mapper().map(cwd)?;
+    let found = remote::inspect(live, &[&cwd]).await?;
+    match found.first().map(|found| found.kind) {
+        Some(Kind::Folder | Kind::Link) => Ok(cwd),
+        Some(Kind::Missing) | None => Err(SandboxError::NotFound { path: cwd.into() }.into()),
+        Some(Kind::File | Kind::Other) => {
+            Err(SandboxError::NotADirectory { path: cwd.into() }.into())
+        }
+    }
 }
 
 fn text(value: OsString, what: &str) -> Result<String> {
@@ -323,22 +348,37 @@ fn text(value: OsString, what: &str) -> Result<String> {
 }
 
 /// Ends a command whose caller went away.
-struct EndOnDrop<'live>(Option<(&'live std::sync::Arc<Live>, String)>);
+struct EndOnDrop<'live>(Option<(&'live Arc<Live>, String, String)>);
 
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
-        let Some((live, id)) = self.0.take() else {
+        let Some((live, id, folder)) = self.0.take() else {
             return;
         };
         let toolbox = live.toolbox();
         // Outside of a runtime nobody is left to do it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                let ended = remote::run(&toolbox, END, &[&id, "KILL", "", ""]).await;
+                let ended = remote::run(&toolbox, END, &[&id, "KILL", &folder, "0"]).await;
                 if let Err(error) = ended {
                     tracing::warn!(%error, "a command may go on in the sandbox");
                 }
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_cut_off_is_not_taken_for_a_whole_one() {
+        let whole = parse("ended 3\nb3V0\n\n").unwrap();
+        assert_eq!((whole.exit_code, whole.stdout), (Some(3), b"out".to_vec()));
+        assert!(parse("ended 3\nb3V0").is_none());
+        assert!(parse("ended 3\nb3\n\n").is_none());
+        assert!(parse("Killed\nended 137\n\n\n").is_none());
+        assert_eq!(parse("ended -\n\n\n").unwrap().exit_code, None);
     }
 }

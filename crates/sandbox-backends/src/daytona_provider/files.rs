@@ -239,6 +239,11 @@ async fn wrong_ones<'files>(
     Ok(wrong.collect())
 }
 
+/// As `sha256sum` prints it.
+pub(super) fn sha256(content: &[u8]) -> String {
+    format!("{:x}", Sha256::digest(content))
+}
+
 fn difference(content: &[u8], found: &Inspected) -> Option<String> {
     let length = content.len();
     match (found.kind, found.size) {
@@ -250,7 +255,7 @@ fn difference(content: &[u8], found: &Inspected) -> Option<String> {
         (Kind::Missing | Kind::Link, _) => return Some("it is not there".to_owned()),
         (Kind::Folder | Kind::Other, _) => return Some("it is not a file".to_owned()),
     }
-    let expected = format!("{:x}", Sha256::digest(content));
+    let expected = sha256(content);
     match &found.sha256 {
         // The sandbox has nothing to compute it with: the length has to do.
         None => None,

@@ -2,6 +2,8 @@
 root=$(cd -P -- "$1" && pwd -P && echo x) || exit 3
 root=${root%?x}
 shift
+# One line for each path, and nothing between them.
+exec 2>/dev/null
 for path do
     # The deepest part that is there decides: what is missing below it can lead nowhere else.
     probe=$path
@@ -29,7 +31,7 @@ for path do
     size= hash=
     if [ "$place" = in ] && [ -f "$path" ] && [ -r "$path" ]; then
         size=$(wc -c <"$path")
-        hash=$(sha256sum <"$path" 2>/dev/null || shasum -a 256 <"$path" 2>/dev/null)
+        hash=$(sha256sum <"$path" || shasum -a 256 <"$path")
         hash=${hash%% *}
     fi
     echo "$place" "$kind" ${size:--} "${hash:--}"

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use holm_daytona_client::wire::sandbox::SandboxState;
 use holm_daytona_client::{Client, ClientError, Toolbox};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::config::ProviderConfig;
 use super::error::{ProviderError, Result, StartError};
@@ -28,6 +28,8 @@ pub(super) struct Live {
     home: String,
     mapper: PathMapper,
     file_bytes_max: usize,
+    /// Whoever has its permit carries out a patch.
+    patches: Semaphore,
     /// What came of setting up the workspace, once that is known.
     setup: watch::Receiver<Option<Result<(), String>>>,
 }
@@ -59,6 +61,7 @@ impl Live {
             home: home.to_owned(),
             mapper,
             file_bytes_max: config.file_bytes_max,
+            patches: Semaphore::new(1),
             setup,
         })
     }
@@ -86,6 +89,11 @@ impl Live {
     /// The workspace, absolute in the sandbox.
     pub(super) fn workspace(&self) -> Result<String> {
         Ok(self.mapper.map(Path::new(""))?)
+    }
+
+    /// Waits until no other patch is carried out; `None` cannot be, since nobody closes it.
+    pub(super) async fn patch_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.patches.acquire().await.ok()
     }
 
     pub(super) fn toolbox(&self) -> Toolbox {

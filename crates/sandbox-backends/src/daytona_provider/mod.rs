@@ -32,6 +32,6 @@ pub use config::{AUTO_STOP_MINUTES_DEFAULT, ProviderConfig};
 pub use error::{ProviderError, Result, StartError};
 pub use patching::PatchReport;
 pub use paths::{LocalRoot, PathMapper, Rule};
-pub use preview::Preview;
+pub use preview::{PortWatch, Preview};
 pub use provider::{Provider, ShutdownReport};
 pub use registry::shutdown_all;

@@ -37,11 +37,13 @@ impl Provider {
     pub async fn apply_patch(&self, patch: &[u8]) -> Result<PatchReport> {
         let patch = holm_patch::parse(patch)?;
         let live = self.live().await?;
+        // One after the other, so that each finds what the one before has left.
+        let _turn = live.patch_turn().await;
         let patch = patch.map_paths(|path| live.mapper().map(Path::new(path)))?;
         let paths: Vec<&str> = patch.paths_to_read().into_iter().collect();
         let before = read_all(&live, &paths).await?;
         let outcome = holm_patch::apply(&patch, &before)?;
-        carry_out(&live, &outcome).await
+        carry_out(&live, &before, &outcome).await
     }
 }
 
@@ -86,9 +88,11 @@ struct Step<'outcome> {
     path: &'outcome str,
     number: String,
     state: &'outcome FileState,
+    /// What was there: its SHA-256, or `missing`.
+    before: String,
 }
 
-async fn carry_out(live: &Live, outcome: &Outcome) -> Result<PatchReport> {
+async fn carry_out(live: &Live, before: &Contents, outcome: &Outcome) -> Result<PatchReport> {
     let stage = format!("{}/.holm-patch-{}", live.home(), Uuid::new_v4().simple());
     let steps: Vec<Step<'_>> = outcome
         .files
@@ -98,6 +102,10 @@ async fn carry_out(live: &Live, outcome: &Outcome) -> Result<PatchReport> {
             path,
             number: number.to_string(),
             state,
+            before: match before.get(path) {
+                Some(Some(content)) => files::sha256(content),
+                Some(None) | None => "missing".to_owned(),
+            },
         })
         .collect();
     let arguments = arguments(&stage, &steps)?;
@@ -147,7 +155,14 @@ fn arguments<'all>(stage: &'all str, steps: &'all [Step<'all>]) -> Result<Vec<&'
                 ("write", executable, mode_of.as_deref().unwrap_or_default())
             }
         };
-        arguments.extend([verb, &step.number, step.path, executable, mode_of]);
+        arguments.extend([
+            verb,
+            &step.number,
+            step.path,
+            executable,
+            mode_of,
+            &step.before,
+        ]);
     }
     let bytes: usize = arguments.iter().map(|argument| argument.len() + 3).sum();
     if bytes > ARGUMENTS_BYTES_MAX {
@@ -213,4 +228,77 @@ async fn confirm(live: &Live, steps: &[Step<'_>]) -> Result<PatchReport> {
         written: written.into_keys().map(str::to_owned).collect(),
         removed: removed.map(|step| step.path.to_owned()).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    use super::*;
+
+    /// The folder with the files, and what the script says.
+    fn commit(folder: &Path, changes: &[[&str; 6]]) -> (bool, String) {
+        let at = |name: &str| -> PathBuf {
+            if name.is_empty() {
+                PathBuf::new()
+            } else {
+                folder.join("files").join(name)
+            }
+        };
+        let mut command = Command::new("sh");
+        command.args(["-c", COMMIT, "sh"]).arg(folder.join("stage"));
+        for [verb, number, path, executable, mode_of, before] in changes {
+            command.args([verb, number]).arg(at(path)).arg(executable);
+            command.arg(at(mode_of)).arg(before);
+        }
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), text)
+    }
+
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["files", "stage"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        std::fs::write(folder.path().join("files/a"), "old").unwrap();
+        std::fs::write(folder.path().join("stage/new.0"), "new").unwrap();
+        folder
+    }
+
+    #[test]
+    fn what_was_changed_meanwhile_is_not_overwritten() {
+        let folder = folder();
+        let read = || std::fs::read_to_string(folder.path().join("files/a")).unwrap();
+        let seen = files::sha256(b"something else");
+        for (before, path) in [(seen.as_str(), "a"), ("missing", "a"), (seen.as_str(), "b")] {
+            std::fs::create_dir_all(folder.path().join("stage")).unwrap();
+            std::fs::write(folder.path().join("stage/new.0"), "new").unwrap();
+            let (is_done, said) = commit(folder.path(), &[["write", "0", path, "", "", before]]);
+            assert!(!is_done);
+            assert!(said.ends_with("was changed meanwhile\n"), "{said}");
+            assert_eq!(read(), "old");
+        }
+        assert!(!folder.path().join("stage").exists());
+    }
+
+    #[test]
+    fn a_step_that_fails_undoes_those_before() {
+        let folder = folder();
+        let old = files::sha256(b"old");
+        std::fs::write(folder.path().join("stage/new.2"), "new").unwrap();
+        std::fs::write(folder.path().join("files/file"), "").unwrap();
+        let changes = [
+            ["remove", "1", "a", "", "", old.as_str()],
+            ["write", "0", "deep/b", "+x", "", "missing"],
+            // There can be no folder where a file is.
+            ["write", "2", "file/c", "", "", "missing"],
+        ];
+        assert!(!commit(folder.path(), &changes).0);
+        let kept = std::fs::read_to_string(folder.path().join("files/a")).unwrap();
+        assert_eq!(kept, "old");
+        assert!(!folder.path().join("files/deep/b").exists());
+        assert!(!folder.path().join("stage").exists());
+    }
 }

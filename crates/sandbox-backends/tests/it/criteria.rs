@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use holm_sandbox::{BackendKind, Exec, FileUpload, Sandbox, UncommittedWork};
+use holm_sandbox_backends::daytona::{DaytonaOptions, MISSING_KEY};
 use holm_sandbox_backends::local::{IsolationChoice, LocalSandbox};
 use holm_sandbox_backends::{SandboxFactory, create};
 use holm_testkit::TestRepository;
@@ -182,17 +183,23 @@ pub(crate) async fn teardown_is_idempotent(isolation: IsolationChoice) {
     fixture.host.assert_nothing_is_left();
 }
 
-/// Obsolete: the Daytona backend of a later step replaces the stub, and then this criterion with it.
-/// Until then the factory answers in the seed's words.
-pub(crate) fn the_daytona_stub_says_that_it_is_one(isolation: IsolationChoice) {
+/// The stub that this criterion of seed 001 speaks of is gone: the factory makes sandboxes at Daytona, and says what
+/// they need.
+pub(crate) async fn the_daytona_stub_is_gone(isolation: IsolationChoice) {
     let host = TestHost::new();
     let repository = TestRepository::new();
     let options = on_repository(isolation, repository.path(), "test");
-    let factory = SandboxFactory {
+    let mut factory = SandboxFactory {
         local: host.runtime.clone(),
+        daytona: DaytonaOptions::default(),
+        github_token: None,
     };
-    let error = create(&factory, BackendKind::Daytona, &options).unwrap_err();
-    assert_eq!(error.to_string(), "Daytona sandbox not yet implemented");
+    let error = create(&factory, BackendKind::Daytona, &options).await;
+    assert_eq!(error.unwrap_err().to_string(), MISSING_KEY);
+    factory.daytona.api_key = Some("key".into());
+    let error = create(&factory, BackendKind::Daytona, &options).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("not a local path"), "{error}");
     assert_eq!(repository.branches(), ["main"]);
     host.assert_nothing_is_left();
 }
@@ -220,9 +227,9 @@ pub(crate) async fn exec_uses_no_shell(isolation: IsolationChoice) {
 /// One test per criterion.
 macro_rules! acceptance_criteria {
     ($isolation:expr) => {
-        #[test]
-        fn ac_11_daytona_stub_is_obsolete() {
-            $crate::criteria::the_daytona_stub_says_that_it_is_one($isolation);
+        #[tokio::test]
+        async fn ac_11_daytona_stub_is_obsolete() {
+            $crate::criteria::the_daytona_stub_is_gone($isolation).await;
         }
 
         $crate::criteria::acceptance_criteria! { $isolation;

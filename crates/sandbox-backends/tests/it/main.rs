@@ -11,6 +11,7 @@
 )]
 
 mod criteria;
+mod daytona;
 mod seed_004;
 
 mod kernel;

@@ -18,6 +18,7 @@ mod create;
 mod error;
 mod follow;
 mod headers;
+pub(crate) mod place;
 mod query;
 mod read;
 mod show;

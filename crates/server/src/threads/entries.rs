@@ -1,16 +1,17 @@
 //! Entries of a thread, for those who do not speak the protocol of streams.
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use holm_thread_log::threads::{Admitted, admit};
 use holm_thread_log::{
-    Append, Appended, Command, ContentType, Ending, Message, Outcome, Payload, ReadFrom, Touch,
-    json, sse::Freshness,
+    Append, Appended, Command, ContentType, Ending, Outcome, Payload, ReadFrom, Touch, json,
+    sse::Freshness,
 };
 use serde_json::json as value;
 
@@ -25,6 +26,7 @@ use crate::streams::access::Verb;
 
 const PAGE_BYTES_DEFAULT: usize = 1024 * 1024;
 const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+const READ_AT_ONCE_BYTES: usize = 256 * 1024;
 
 /// Entries from an offset on. To wait for more, read the thread's stream.
 #[utoipa::path(get, path = "/threads/{id}/entries", tag = "entries", security(("key" = []), ("token" = ["read"])), params(
@@ -107,27 +109,32 @@ pub(super) async fn append_entries(
             "producers write to the thread's stream; here retries are known by the ids of entries",
         ));
     }
-    let Payload::Messages(messages) =
-        Payload::json(&body).map_err(|error| failure::refused(&id, &error.into()))?
-    else {
-        return Err(ApiError::bad_request("the body is no JSON"));
-    };
-    let is_heartbeat = matches!(admit(messages.clone()), Ok(Admitted::Heartbeat));
-    let verb = if is_heartbeat {
-        Verb::Heartbeat
-    } else {
-        Verb::Append
+    let admitted = admitted(&id, body).await?;
+    let verb = match &admitted {
+        Admitted::Entries(_) => Verb::Append,
+        Admitted::Heartbeat => Verb::Heartbeat,
     };
     let subject = asking.thread(&id, verb)?;
-    match append(&state.threads, &subject, messages).await? {
-        None => Ok(empty()),
-        Some(appended) => {
-            let mut response = Response::new(Body::from(value!(appended).to_string()));
-            let json = HeaderValue::from_static("application/json");
-            response.headers_mut().insert(CONTENT_TYPE, json);
-            Ok(response)
-        }
-    }
+    Ok(match append(&state.threads, &subject, admitted).await? {
+        Some(appended) => Json(appended).into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    })
+}
+
+/// What a body brings. A long one is taken apart beside the workers, which have others to serve.
+async fn admitted(id: &str, body: Bytes) -> Result<Admitted> {
+    let read = |body: &Bytes| match Payload::json(body) {
+        Ok(Payload::Messages(messages)) => Ok(admit(messages)),
+        Ok(Payload::Bytes(_)) => Ok(admit(Vec::new())),
+        Err(error) => Err(error),
+    };
+    let read = if body.len() <= READ_AT_ONCE_BYTES {
+        read(&body)
+    } else {
+        tokio::task::spawn_blocking(move || read(&body)).await?
+    };
+    read.map_err(|error| failure::refused(id, &error.into()))?
+        .map_err(|error| failure::not_admitted(&error))
 }
 
 /// Says that the thread's run lives. Nothing is stored but the time.
@@ -162,9 +169,8 @@ async fn beat(threads: &Threads, subject: &Subject) -> Result<()> {
 pub(super) async fn append(
     threads: &Threads,
     subject: &Subject,
-    messages: Vec<Message>,
+    admitted: Admitted,
 ) -> Result<Option<AppendedEntries>> {
-    let admitted = admit(messages).map_err(|error| failure::not_admitted(&error))?;
     let Admitted::Entries(messages) = admitted else {
         beat(threads, subject).await?;
         return Ok(None);
@@ -193,10 +199,4 @@ pub(super) async fn append(
         | Outcome::Expired(_)
         | Outcome::Written => Ok(None),
     }
-}
-
-fn empty() -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response
 }

@@ -22,6 +22,7 @@ mod failure;
 mod gate;
 mod list;
 mod openapi;
+mod rebuild;
 mod reconcile;
 mod show;
 mod threads_of;
@@ -49,6 +50,7 @@ fn declared() -> OpenApiRouter<AppState> {
             update::delete_thread
         ))
         .routes(routes!(list::list_children))
+        .routes(routes!(rebuild::rebuild_thread))
         .routes(routes!(entries::list_entries, entries::append_entries))
         .routes(routes!(entries::heartbeat))
         .routes(routes!(blob_routes::put_blob, blob_routes::get_blob))

@@ -63,6 +63,7 @@ mod tests {
                 "post /threads/{id}/entries",
                 "post /threads/{id}/heartbeat",
                 "post /threads/{id}/read-tickets",
+                "post /threads/{id}/rebuild",
                 "post /threads/{id}/tokens",
                 "post /threads/{id}/tokens/renew",
                 "put /threads/{id}/blobs/{sha256}",

@@ -4,11 +4,13 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bytes::Bytes;
+use holm_thread_log::threads::admit;
 use holm_thread_log::{Command, Message};
 use serde_json::json as value;
 
 use super::asking::Asking;
 use super::entries::append;
+use super::failure;
 use super::threads_of::now;
 use super::wire::{Failure, Thread, UpdateThread};
 use crate::api::Body;
@@ -35,7 +37,8 @@ pub(super) async fn update_thread(
     let id = uuid::Uuid::now_v7().to_string();
     let entry = value!({ "id": id, "ts": now().to_string(), "payload": payload });
     let message = Message::from(Bytes::from(entry.to_string()));
-    append(&state.threads, &subject, vec![message]).await?;
+    let admitted = admit(vec![message]).map_err(|error| failure::not_admitted(&error))?;
+    append(&state.threads, &subject, admitted).await?;
     let (row, stream) = state.threads.find(&subject).await?;
     Ok(Json(Thread::new(&subject.id, row, &stream)))
 }

@@ -219,6 +219,14 @@ pub(super) struct ThreadList {
     pub(super) next_cursor: Option<String>,
 }
 
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RebuiltThread {
+    /// Whether the row was not what the entries say.
+    pub(super) changed: bool,
+    pub(super) thread: Thread,
+}
+
 /// An entry of a thread. Fields and types that are not known are kept as they are.
 #[derive(Debug, ToSchema)]
 #[expect(

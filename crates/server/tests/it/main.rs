@@ -11,6 +11,7 @@
 mod kernel;
 mod routes;
 mod serving;
+mod streams;
 mod support;
 mod threads;
 mod tokens;

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep};
 
 use super::address::Address;
-use super::error::{PostgresError, Remedy, failed};
+use super::error::{PostgresError, Remedy, all, failed};
 use super::listener::Announcement;
 use super::queue::{Job, next_batch};
 use super::session::{Role, Session};
@@ -216,9 +216,13 @@ impl Committer {
                 has_garbage,
             });
         }
-        write::write(session, &changes, &memory.fresh).await?;
-        self.announcement.send(session, &changes.woken).await?;
-        turn.write(session).await?;
+        // Sent together, to wait only once for answers from far away.
+        let written = tokio::join!(
+            Box::pin(write::write(session, &changes, &memory.fresh)),
+            self.announcement.send(session, &changes.woken),
+            turn.write(session),
+        );
+        all(written.into())?;
         let stored = Stored {
             decisions,
             woken: changes.woken,

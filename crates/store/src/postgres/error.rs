@@ -109,6 +109,7 @@ impl PostgresError {
         let is_passing = passing.iter().any(|class| code.code().starts_with(class))
             || *code == SqlState::UNIQUE_VIOLATION
             || *code == SqlState::LOCK_NOT_AVAILABLE
+            || *code == SqlState::IN_FAILED_SQL_TRANSACTION
             || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT;
         if is_passing {
             Remedy::TryAgain
@@ -128,6 +129,27 @@ pub(super) enum Remedy {
     Full,
     /// Never write again.
     Stop,
+}
+
+/// Statements that were sent together fail together: the first because of itself, the others because of the first. The first is told.
+pub(super) fn all<T, const COUNT: usize>(
+    results: [Result<T, PostgresError>; COUNT],
+) -> Result<[T; COUNT], PostgresError> {
+    let is_follower =
+        |error: &PostgresError| error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION);
+    let mut answers = Vec::with_capacity(COUNT);
+    let mut told: Option<PostgresError> = None;
+    for result in results {
+        match result {
+            Ok(answer) => answers.push(answer),
+            Err(error) if told.as_ref().is_none_or(is_follower) => told = Some(error),
+            Err(_) => {}
+        }
+    }
+    match told {
+        Some(error) => Err(error),
+        None => answers.try_into().map_err(|_| PostgresError::Silent),
+    }
 }
 
 /// As callers of the store see it.

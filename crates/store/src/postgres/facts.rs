@@ -9,7 +9,7 @@ use holm_thread_log::{
 };
 use tokio_postgres::Row;
 
-use super::error::PostgresError;
+use super::error::{PostgresError, all};
 use super::rows::{column, id, number, stream, stream_columns};
 use super::session::{Parameters, Session};
 
@@ -50,7 +50,7 @@ pub(super) async fn answer(
     facts: &mut Facts,
 ) -> Result<Vec<StreamId>, PostgresError> {
     let questions = Questions::sort(needs);
-    let (names, streams, producers, keys, entries, documents, fresh_ids) = tokio::try_join!(
+    let asked = tokio::join!(
         names(session, &questions.names),
         streams(session, &questions.streams),
         producers(session, &questions.producers),
@@ -58,7 +58,16 @@ pub(super) async fn answer(
         entries(session, &questions.entries),
         documents(session, &questions.documents),
         fresh_ids(session, questions.fresh_ids),
-    )?;
+    );
+    let [
+        names,
+        streams,
+        producers,
+        keys,
+        entries,
+        documents,
+        fresh_ids,
+    ] = all(asked.into())?;
     let mut by_name = HashMap::new();
     for row in &names {
         let stream = stream(row)?;

@@ -39,6 +39,7 @@ pub(super) async fn page(
     bytes_max: usize,
     now: Timestamp,
 ) -> Result<Seen<Page>, PostgresError> {
+    let mut looked_at = None;
     loop {
         let stream = match head(session, name, now).await? {
             Ok(stream) => stream,
@@ -52,6 +53,11 @@ pub(super) async fn page(
         let is_removed = entries.is_empty() && !plan.segments().is_empty();
         if !is_removed {
             return Ok(Ok(plan.page(stream, entries)));
+        }
+        // A stream that was removed does not come back with its id.
+        if looked_at.replace(stream.id) == Some(stream.id) {
+            let what = "the entries of a stream are missing";
+            return Err(PostgresError::Malformed { what });
         }
     }
 }

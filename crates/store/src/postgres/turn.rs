@@ -16,7 +16,7 @@
 use uuid::Uuid;
 
 use super::address::Address;
-use super::error::PostgresError;
+use super::error::{PostgresError, all};
 use super::rows::column;
 use super::schema::SCHEMA_VERSION;
 use super::session::Session;
@@ -57,13 +57,16 @@ pub(super) enum Fate {
 impl Turn {
     pub(super) async fn begin(session: &Session, address: &Address) -> Result<Self, PostgresError> {
         session.prepare(&[LOCK, LAST]).await?;
-        let begin = session.run(
-            "begin a transaction",
-            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
-        );
+        let begin = async {
+            let begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+            session
+                .run("begin a transaction", begin)
+                .await
+                .map(|()| Vec::new())
+        };
         let lock = session.query("wait for its turn to write", LOCK, &[&TURN_LOCK]);
         let last = session.query("read the last turn", LAST, &[]);
-        let ((), _, rows) = tokio::try_join!(biased; begin, lock, last)?;
+        let [_, _, rows] = all(tokio::join!(biased; begin, lock, last).into())?;
         let row = rows
             .first()
             .ok_or(PostgresError::Malformed { what: "no turn" })?;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use holm_thread_log::{Changes, Document, DocumentKey, StreamId, StreamState};
 
-use super::error::PostgresError;
+use super::error::{PostgresError, all};
 use super::rows::lifetime_columns;
 use super::session::{Parameters, Session};
 
@@ -19,15 +19,14 @@ pub(super) async fn write(
         .streams
         .values()
         .partition(|stream| fresh.contains(&stream.id));
-    // Sent in this order and answered together.
-    tokio::try_join!(
-        biased;
+    let written = tokio::join!(
         update_streams(session, &old),
         insert_streams(session, &new),
         insert_entries(session, changes),
         put_producers(session, changes),
         insert_keys(session, changes),
-    )?;
+    );
+    all(written.into())?;
     put_documents(session, changes).await
 }
 
@@ -286,7 +285,12 @@ async fn put_documents(session: &Session, changes: &Changes) -> Result<(), Postg
     let terms: Vec<String> = changes
         .documents
         .values()
-        .map(|document| serde_json::to_string(&sorted_terms(document.as_ref())))
+        .map(|document| {
+            let terms = document
+                .as_ref()
+                .map(|document| document.content.terms.as_slice());
+            serde_json::to_string(terms.unwrap_or_default())
+        })
         .collect::<Result<_, _>>()
         .map_err(|_| PostgresError::Malformed { what })?;
     let collections: Vec<&str> = changes
@@ -310,22 +314,16 @@ async fn put_documents(session: &Session, changes: &Changes) -> Result<(), Postg
         .prepare(&[FORGET_TERMS, ADD_TERMS, REMOVE_DOCUMENTS, PUT_DOCUMENTS])
         .await?;
     let changed: Parameters<'_> = &[&collections, &ids, &terms];
-    tokio::try_join!(
+    let run = |doing, sql| async move { session.execute(doing, sql, changed).await.map(drop) };
+    let written = tokio::join!(
         biased;
-        session.execute("forget terms of documents", FORGET_TERMS, changed),
-        session.execute("add terms of documents", ADD_TERMS, changed),
+        run("forget terms of documents", FORGET_TERMS),
+        run("add terms of documents", ADD_TERMS),
         remove_documents(session, &removed),
         insert_documents(session, changes, &terms),
-    )?;
+    );
+    all(written.into())?;
     Ok(())
-}
-
-fn sorted_terms(document: Option<&Document>) -> Vec<&str> {
-    let terms = document.map_or(&[][..], |document| document.content.terms.as_slice());
-    let mut terms: Vec<&str> = terms.iter().map(String::as_str).collect();
-    terms.sort_unstable();
-    terms.dedup();
-    terms
 }
 
 async fn remove_documents(session: &Session, keys: &[&DocumentKey]) -> Result<(), PostgresError> {

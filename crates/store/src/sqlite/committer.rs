@@ -10,7 +10,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use holm_thread_log::{Batch, Changes, Decision, Facts, Hub, Need, Rules};
+use holm_thread_log::{Batch, Changes, Decision, Facts, Hub, Need, Rules, StreamId};
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::checkpoint::LogSize;
@@ -18,6 +18,7 @@ use super::failure::{Disk, Failure};
 use super::faults::FaultPoint;
 use super::options::SqliteOptions;
 use super::queue::{Job, Jobs, Patience};
+use super::recent::{Recent, RecentEntries};
 use super::remains::Remains;
 use super::{lookup, write};
 
@@ -39,6 +40,7 @@ pub(super) struct Committer {
     facts: Facts,
     /// No fewer than there are.
     facts_count: usize,
+    recent: Recent,
     remains: Remains,
     /// Removing them failed: wait until something else could be written.
     are_remains_stuck: bool,
@@ -59,6 +61,7 @@ impl Committer {
         let log = LogSize::follow(&mut connection)?;
         connection.set_prepared_statement_cache_capacity(64);
         let last_id = lookup::last_id(&connection)?;
+        let recent = Recent::read(&connection, options.recent_bytes_max)?;
         let remains = Remains::read(&connection)?;
         Ok(Self {
             connection,
@@ -68,12 +71,18 @@ impl Committer {
             options,
             facts: Facts::new(),
             facts_count: 0,
+            recent,
             remains,
             are_remains_stuck: false,
             last_id,
             stored_last_id: last_id,
             log,
         })
+    }
+
+    /// What readers need to see of it.
+    pub(super) fn recent_entries(&self) -> RecentEntries {
+        self.recent.shared()
     }
 
     /// Works until nobody can ask any more, or until it must not go on.
@@ -143,6 +152,7 @@ impl Committer {
             self.facts_count = 0;
         }
         let rules: Arc<dyn Rules> = Arc::clone(&self.options.rules);
+        let recent = self.recent.shared();
         let mut batch = Batch::new(&mut self.facts, &*rules);
         let mut decisions = Vec::with_capacity(jobs.len());
         for job in jobs {
@@ -151,10 +161,14 @@ impl Committer {
                     Ok(decision) => break decision,
                     Err(need) => {
                         self.facts_count += weight(&need);
-                        lookup::answer(&self.connection, need, batch.facts(), &mut self.last_id)
-                            .map_err(|source| {
-                                Failure::before_commit("read what a command needs", source)
-                            })?;
+                        let known = lookup::Known {
+                            connection: &self.connection,
+                            recent: &recent,
+                            last_id: &mut self.last_id,
+                        };
+                        known.answer(need, batch.facts()).map_err(|source| {
+                            Failure::before_commit("read what a command needs", source)
+                        })?;
                     }
                 }
             };
@@ -169,17 +183,39 @@ impl Committer {
         Ok((decisions, changes))
     }
 
-    /// One transaction.
+    /// One transaction, durable when it returns.
     fn write(&mut self, changes: &Changes) -> Result<(), Failure> {
+        let nothing_left_of = match self.transact(changes) {
+            Ok(nothing_left_of) => nothing_left_of,
+            Err(failure) => {
+                self.recent.rolled_back();
+                return Err(failure);
+            }
+        };
+        self.recent.committed(&changes.removed);
+        self.stored_last_id = self.last_id;
+        self.are_remains_stuck = false;
+        if let Some(stream) = nothing_left_of {
+            self.remains.forget(stream);
+        }
+        self.remains.extend(changes.removed.keys());
+        Ok(())
+    }
+
+    /// Says which removed stream has nothing left.
+    fn transact(&mut self, changes: &Changes) -> Result<Option<StreamId>, Failure> {
         let before = |source| Failure::before_commit("write streams", source);
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(before)?;
-        write::changes(&transaction, changes).map_err(before)?;
+        write::changes(&transaction, changes, &mut self.recent).map_err(before)?;
         if self.last_id != self.stored_last_id {
             write::last_id(&transaction, self.last_id).map_err(before)?;
         }
+        self.recent
+            .move_some(&transaction, &changes.removed)
+            .map_err(before)?;
         let nothing_left_of = self.remains.remove_some(&transaction).map_err(before)?;
         self.options.reach(FaultPoint::Written)?;
         if let Err(source) = transaction.commit() {
@@ -190,13 +226,7 @@ impl Committer {
                 false => Err(failure.made_unknown()),
             };
         }
-        self.stored_last_id = self.last_id;
-        self.are_remains_stuck = false;
-        if let Some(stream) = nothing_left_of {
-            self.remains.forget(stream);
-        }
-        self.remains.extend(changes.removed.keys());
-        Ok(())
+        Ok(nothing_left_of)
     }
 }
 

@@ -9,43 +9,54 @@ use holm_thread_log::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
+use super::recent::RecentEntries;
 use super::row::{self, STREAM_COLUMNS};
 
-/// Reads the fact, and tells it. `last_id` is the last id that was given to a stream.
-pub(super) fn answer(
-    connection: &Connection,
-    need: Need,
-    facts: &mut Facts,
-    last_id: &mut u64,
-) -> Result<()> {
-    match need {
-        Need::Name(name) => {
-            let found = stream_by_name(connection, &name)?;
-            facts.learn_name(name, found);
+/// Where facts are found.
+#[derive(Debug)]
+pub(super) struct Known<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) recent: &'a RecentEntries,
+    /// The last id that was given to a stream.
+    pub(super) last_id: &'a mut u64,
+}
+
+impl Known<'_> {
+    /// Finds the fact, and tells it.
+    pub(super) fn answer(self, need: Need, facts: &mut Facts) -> Result<()> {
+        let connection = self.connection;
+        match need {
+            Need::Name(name) => {
+                let found = stream_by_name(connection, &name)?;
+                facts.learn_name(name, found);
+            }
+            Need::Stream(id) => facts.learn_stream(stream_by_id(connection, id)?),
+            Need::Producer(stream, producer) => {
+                let state = producer_state(connection, stream, &producer)?;
+                facts.learn_producer(stream, producer, state);
+            }
+            Need::Keys(stream, asked) => {
+                let seen = seen_keys(connection, stream, &asked)?;
+                facts.learn_keys(stream, &asked, &seen);
+            }
+            Need::Entry { writer, position } => {
+                let data = match self.recent.get(writer, position) {
+                    Some(data) => data,
+                    None => entry(connection, writer, position)?,
+                };
+                facts.learn_entry(writer, position, data);
+            }
+            Need::Document(key) => {
+                let found = document(connection, &key)?;
+                facts.learn_document(key, found);
+            }
+            Need::FreshId => {
+                *self.last_id += 1;
+                facts.learn_fresh_id(StreamId(*self.last_id));
+            }
         }
-        Need::Stream(id) => facts.learn_stream(stream_by_id(connection, id)?),
-        Need::Producer(stream, producer) => {
-            let state = producer_state(connection, stream, &producer)?;
-            facts.learn_producer(stream, producer, state);
-        }
-        Need::Keys(stream, asked) => {
-            let seen = seen_keys(connection, stream, &asked)?;
-            facts.learn_keys(stream, &asked, &seen);
-        }
-        Need::Entry { writer, position } => {
-            let data = entry(connection, writer, position)?;
-            facts.learn_entry(writer, position, data);
-        }
-        Need::Document(key) => {
-            let found = document(connection, &key)?;
-            facts.learn_document(key, found);
-        }
-        Need::FreshId => {
-            *last_id += 1;
-            facts.learn_fresh_id(StreamId(*last_id));
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 pub(super) fn stream_by_name(

@@ -25,6 +25,8 @@ pub struct SqliteOptions {
     pub patience: Duration,
     /// How many read at the same time.
     pub readers: usize,
+    /// What the entries that came last may take in memory before they move to where they stay.
+    pub recent_bytes_max: usize,
     #[cfg(any(test, feature = "testing"))]
     pub faults: Option<Faults>,
 }
@@ -37,6 +39,7 @@ impl Default for SqliteOptions {
             queue_bytes_max: 256 << 20,
             patience: Duration::from_secs(10),
             readers: 4,
+            recent_bytes_max: 8 << 20,
             #[cfg(any(test, feature = "testing"))]
             faults: None,
         }
@@ -51,6 +54,7 @@ impl fmt::Debug for SqliteOptions {
             .field("queue_bytes_max", &self.queue_bytes_max)
             .field("patience", &self.patience)
             .field("readers", &self.readers)
+            .field("recent_bytes_max", &self.recent_bytes_max)
             .finish_non_exhaustive()
     }
 }

@@ -3,12 +3,13 @@
 use bytes::{Bytes, BytesMut};
 use holm_thread_log::{
     Document, DocumentKey, DocumentQuery, Entry, Offset, Order, Page, Presence, ReadFrom, ReadPlan,
-    Seen, Segment, StreamId, StreamName, StreamState, Timestamp, visible,
+    Seen, Segment, StreamName, StreamState, Timestamp, visible,
 };
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, Result, params_from_iter};
 
 use super::lookup;
+use super::recent::RecentEntries;
 use super::row::{self, STREAM_COLUMNS};
 
 pub(super) fn head(
@@ -19,32 +20,42 @@ pub(super) fn head(
     Ok(visible(lookup::stream_by_name(connection, name)?, now))
 }
 
+/// What a reader wants.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    pub(super) name: StreamName,
+    pub(super) from: ReadFrom,
+    pub(super) bytes_max: usize,
+    pub(super) now: Timestamp,
+}
+
+/// `None` when entries have moved since the snapshot, and are out of memory by now: the next snapshot has them.
 pub(super) fn page(
     connection: &Connection,
-    name: &StreamName,
-    from: ReadFrom,
-    bytes_max: usize,
-    now: Timestamp,
-) -> Result<Seen<Page>> {
-    let stream = match head(connection, name, now)? {
+    recent: &RecentEntries,
+    wanted: &Wanted,
+) -> Result<Option<Seen<Page>>> {
+    let stream = match head(connection, &wanted.name, wanted.now)? {
         Ok(stream) => stream,
-        Err(unseen) => return Ok(Err(unseen)),
+        Err(unseen) => return Ok(Some(Err(unseen))),
     };
-    let plan = match ReadPlan::new(&stream, from) {
+    let plan = match ReadPlan::new(&stream, wanted.from) {
         Ok(plan) => plan,
-        Err(unseen) => return Ok(Err(unseen)),
+        Err(unseen) => return Ok(Some(Err(unseen))),
     };
     let mut buffer = Buffer {
         data: BytesMut::new(),
         ends: Vec::new(),
-        bytes_max,
+        bytes_max: wanted.bytes_max,
     };
     for segment in plan.segments() {
-        if read_segment(connection, *segment, &mut buffer)? == Room::None {
-            break;
+        match read_segment(connection, recent, *segment, &mut buffer)? {
+            Progress::Whole => {}
+            Progress::Full => break,
+            Progress::Missing => return Ok(None),
         }
     }
-    Ok(Ok(plan.page(stream, buffer.entries())))
+    Ok(Some(Ok(plan.page(stream, buffer.entries()))))
 }
 
 /// The entries of a page lie in one piece of memory.
@@ -55,20 +66,24 @@ struct Buffer {
     bytes_max: usize,
 }
 
+/// How far a segment was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
-    More,
-    None,
+enum Progress {
+    Whole,
+    /// The page has no room for more.
+    Full,
+    Missing,
 }
 
 impl Buffer {
-    fn push(&mut self, data: &[u8], next: Offset) -> Room {
-        if !self.ends.is_empty() && self.data.len() + data.len() > self.bytes_max {
-            return Room::None;
+    /// Whether there was room for it.
+    fn push(&mut self, data: &[u8], next: Offset) -> bool {
+        let has_room = self.ends.is_empty() || self.data.len() + data.len() <= self.bytes_max;
+        if has_room {
+            self.data.extend_from_slice(data);
+            self.ends.push((self.data.len(), next));
         }
-        self.data.extend_from_slice(data);
-        self.ends.push((self.data.len(), next));
-        Room::More
+        has_room
     }
 
     fn entries(self) -> Vec<Entry> {
@@ -86,27 +101,49 @@ impl Buffer {
     }
 }
 
-fn read_segment(connection: &Connection, segment: Segment, buffer: &mut Buffer) -> Result<Room> {
+fn read_segment(
+    connection: &Connection,
+    recent: &RecentEntries,
+    segment: Segment,
+    buffer: &mut Buffer,
+) -> Result<Progress> {
     let mut statement = connection.prepare_cached(
         "SELECT position, data FROM entries WHERE stream = ?1 AND position > ?2 AND position <= ?3 ORDER BY position",
     )?;
-    let Segment {
-        writer: StreamId(writer),
-        after,
-        through,
-    } = segment;
+    let writer = segment.writer;
     let mut rows = statement.query([
-        writer.cast_signed(),
-        after.cast_signed(),
-        through.cast_signed(),
+        writer.0.cast_signed(),
+        segment.after.cast_signed(),
+        segment.through.cast_signed(),
     ])?;
-    while let Some(found) = rows.next()? {
-        let next = Offset::new(segment.writer, row::unsigned(found, 0)?);
-        if buffer.push(found.get_ref(1)?.as_blob()?, next) == Room::None {
-            return Ok(Room::None);
+    let mut next = segment.after + 1;
+    loop {
+        let found = rows.next()?;
+        let until = match found {
+            Some(found) => row::unsigned(found, 0)?,
+            None => segment.through + 1,
+        };
+        // What has not moved yet lies between.
+        while next < until {
+            let held = recent.range(writer, next, until, buffer.bytes_max);
+            if held.is_empty() {
+                return Ok(Progress::Missing);
+            }
+            for data in held {
+                if !buffer.push(&data, Offset::new(writer, next)) {
+                    return Ok(Progress::Full);
+                }
+                next += 1;
+            }
         }
+        let Some(found) = found else {
+            return Ok(Progress::Whole);
+        };
+        if !buffer.push(found.get_ref(1)?.as_blob()?, Offset::new(writer, next)) {
+            return Ok(Progress::Full);
+        }
+        next += 1;
     }
-    Ok(Room::More)
 }
 
 pub(super) fn list(

@@ -29,6 +29,14 @@ CREATE TABLE entries (
     PRIMARY KEY (stream, position)
 ) STRICT, WITHOUT ROWID;
 
+-- Where entries come first, in the order of their coming. Those that are in `entries` too have moved there.
+CREATE TABLE recent_entries (
+    row INTEGER PRIMARY KEY,
+    stream INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    data BLOB NOT NULL
+) STRICT;
+
 CREATE TABLE producers (
     stream INTEGER NOT NULL,
     producer TEXT NOT NULL,

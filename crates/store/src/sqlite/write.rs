@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use holm_thread_log::{Changes, Document, DocumentKey, Ending, Existence, StreamId, StreamState};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Result, params};
 
+use super::recent::Recent;
 use super::row;
 
 /// What of a stream never changes is written once.
@@ -16,7 +17,11 @@ const PUT_STREAM: &str = "
         size_bytes = ?17, forks = ?18, stream_seq = ?19, deadline = ?20";
 
 /// Writes everything but the counter of ids, in the order of the fields.
-pub(super) fn changes(connection: &Connection, changes: &Changes) -> Result<()> {
+pub(super) fn changes(
+    connection: &Connection,
+    changes: &Changes,
+    recent: &mut Recent,
+) -> Result<()> {
     remove_streams(connection, changes.removed.keys())?;
     if !changes.streams.is_empty() {
         let mut statement = connection.prepare_cached(PUT_STREAM)?;
@@ -24,17 +29,7 @@ pub(super) fn changes(connection: &Connection, changes: &Changes) -> Result<()> 
             put_stream(&mut statement, stream)?;
         }
     }
-    if !changes.entries.is_empty() {
-        let mut statement = connection
-            .prepare_cached("INSERT INTO entries (stream, position, data) VALUES (?1, ?2, ?3)")?;
-        for entry in &changes.entries {
-            statement.execute(params![
-                entry.stream.0.cast_signed(),
-                entry.position.cast_signed(),
-                &*entry.data
-            ])?;
-        }
-    }
+    recent.add(connection, &changes.entries)?;
     if !changes.producers.is_empty() {
         let mut statement = connection.prepare_cached(
             "INSERT INTO producers (stream, producer, epoch, last_seq) VALUES (?1, ?2, ?3, ?4)

@@ -6,9 +6,11 @@ mod crashes;
 mod load;
 mod lost_connections;
 mod migrations;
+mod model;
 mod proxy;
 mod tls;
 mod two_servers;
+mod unprivileged;
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Streams in SQLite.
 
+mod contract;
 mod disk;
 mod kill;
 mod model;

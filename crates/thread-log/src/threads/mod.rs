@@ -25,6 +25,7 @@ mod signal;
 pub use admit::{Admitted, NotAdmitted, admit};
 pub use entry::{Agent, ENTRY_BYTES_MAX, EntryError, Group, ThreadEntry};
 pub use id::{STREAM_PREFIX, ThreadId, ThreadIdError};
+pub use rebuild::Rebuilding;
 pub use row::{Row, Run, RunState, Status, Usage};
 pub use rules::{COLLECTION, Refused, Term, ThreadRules, code, row_key};
 pub use signal::{Details, Failure, Parent, RunId, RunIdError, Signal, Update};

@@ -122,7 +122,8 @@ impl Row {
         serde_json::from_slice(&content.body)
     }
 
-    fn to_content(&self, organization: &str) -> Result<Content, Refused> {
+    /// As it is stored.
+    pub fn to_content(&self, organization: &str) -> Result<Content, Refused> {
         let body = serde_json::to_vec(self)
             .map_err(|error| refused(code::ROW_UNREADABLE, error.to_string()))?;
         Ok(Content {

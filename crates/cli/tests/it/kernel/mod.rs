@@ -1,5 +1,6 @@
 //! Tests that make boxes.
 
 mod crash;
+mod daytona;
 mod privileged;
 mod unprivileged;

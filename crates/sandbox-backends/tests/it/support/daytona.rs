@@ -4,6 +4,7 @@
 //! cloud. Its sandboxes have to reach this machine, at `HOLM_CONFORMANCE_ADDRESS` if that is not its own address.
 
 use std::net::IpAddr;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -19,6 +20,7 @@ use holm_testserver::TestServer;
 use tempfile::TempDir;
 
 use super::PATIENCE;
+use super::recorder::Recorder;
 
 /// The repository that a test's sandbox is made from.
 pub(crate) const REPO: &str = "acme/widgets";
@@ -30,7 +32,10 @@ pub(crate) struct DaytonaBackend {
     server: Option<TestServer>,
     pub(crate) git: GitServer,
     pub(crate) options: DaytonaOptions,
-    pub(crate) bundles: TempDir,
+    /// Where work comes home to.
+    _bundles: TempDir,
+    /// Served as long as this is.
+    repositories: Mutex<Vec<TestRepository>>,
     run: String,
 }
 
@@ -78,9 +83,20 @@ impl DaytonaBackend {
             server,
             git,
             options,
-            bundles,
+            _bundles: bundles,
+            repositories: Mutex::default(),
             run,
         }
+    }
+
+    /// The same, with a look at all that is sent to the server.
+    pub(crate) fn recorded() -> (Self, Recorder) {
+        let mut backend = Self::new();
+        let url = backend.options.api_url.clone().unwrap();
+        let server = url.trim_start_matches("http://").trim_end_matches("/api");
+        let recorder = Recorder::in_front_of(server.to_owned());
+        backend.options.api_url = Some(format!("http://{}/api", recorder.address()));
+        (backend, recorder)
     }
 
     /// Serves a repository, or where it comes from, as [`REPO`].
@@ -93,6 +109,7 @@ impl DaytonaBackend {
             // A remote that cannot be pushed to.
             _ => (repository.path().to_path_buf(), Push::Refused),
         };
+        self.repositories.lock().unwrap().push(repository.clone());
         let token = token.map(str::to_owned);
         self.git.serve(REPO, Served { path, token, push });
     }

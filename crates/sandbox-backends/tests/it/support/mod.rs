@@ -3,6 +3,7 @@
 mod child;
 pub(crate) mod daytona;
 mod leftovers;
+pub(crate) mod recorder;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -10,6 +10,7 @@ use super::calls::{CallError, Callee};
 use super::keeper::{Keeper, Result};
 use super::shown;
 use super::wakes::log;
+use crate::accept::{Stop, reached};
 use crate::error::chain;
 
 /// For how long a call belongs to the server that makes it: longer than it can take.
@@ -20,8 +21,13 @@ impl Keeper {
     pub(super) fn deliver(self: &Arc<Self>, subscription: Subscription) {
         let keeper = Arc::clone(self);
         tokio::spawn(async move {
-            if let Err(failure) = keeper.call(&subscription).await {
-                log(&failure);
+            let mut stopping = keeper.stopping.clone();
+            // A call that is cut off here is made again by the next server.
+            tokio::select! {
+                called = keeper.call(&subscription) => if let Err(failure) = called {
+                    log(&failure);
+                },
+                () = reached(&mut stopping, Stop::Drain) => {}
             }
         });
     }

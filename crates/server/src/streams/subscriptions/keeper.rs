@@ -13,11 +13,12 @@ use holm_thread_log::{
     Command, Content, DocumentKey, DocumentQuery, DocumentWrite, Expect, Offset, Order, Refusal,
     StoreError, StreamName, StreamStore, Unseen,
 };
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, Semaphore, watch};
 
 use super::super::access::{shown_name, stored_name};
 use super::super::now;
 use super::secrets::Secrets;
+use crate::accept::Stop;
 use crate::config::LocalCalls;
 use crate::keys::random_token;
 use crate::machines::Making;
@@ -41,6 +42,7 @@ pub(crate) struct Keeper {
     pub(super) streams: Arc<dyn StreamStore>,
     pub(super) making: Arc<Making>,
     pub(super) local_calls: LocalCalls,
+    pub(super) stopping: watch::Receiver<Stop>,
     secrets: OnceCell<Secrets>,
     known: Mutex<HashMap<String, Known>>,
     /// Rises when what is known is no longer true.
@@ -121,11 +123,13 @@ impl Keeper {
         streams: Arc<dyn StreamStore>,
         making: Arc<Making>,
         local_calls: LocalCalls,
+        stopping: watch::Receiver<Stop>,
     ) -> Self {
         Self {
             streams,
             making,
             local_calls,
+            stopping,
             secrets: OnceCell::new(),
             known: Mutex::default(),
             changes: AtomicU64::new(0),

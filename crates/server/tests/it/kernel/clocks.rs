@@ -52,13 +52,16 @@ fn stopping_an_ephemeral_sandbox_deletes_it() {
 #[test]
 fn a_process_that_runs_is_activity() {
     let server = hasty();
-    let busy = server.sandbox_from(json!({ "autoStopInterval": 3 }));
+    // The clock begins when there is something to hold it up.
+    let busy = server.sandbox_from(json!({ "autoStopInterval": 0 }));
+    server.run(&busy, "setsid sleep 1000 >/dev/null 2>&1 </dev/null &");
+    server.turn(&busy, "autostop/3");
     let idle = server.sandbox_from(json!({ "autoStopInterval": 3 }));
-    server.run(&busy, "setsid sleep 3 >/dev/null 2>&1 </dev/null & echo $!");
     wait_until("the idle one has stopped", || {
         state(&server, &idle) == "stopped"
     });
     assert_eq!(state(&server, &busy), "started");
+    server.run(&busy, "pkill sleep");
     wait_until("the busy one has stopped", || {
         state(&server, &busy) == "stopped"
     });
@@ -67,12 +70,15 @@ fn a_process_that_runs_is_activity() {
 #[test]
 fn an_open_stream_is_activity() {
     let server = hasty();
-    let made = || server.sandbox_from(json!({ "autoStopInterval": 5 }));
+    // The clocks begin when all is as it shall be.
+    let made = || server.sandbox_from(json!({ "autoStopInterval": 0 }));
     let (watched, idle) = (made(), made());
     // Shells that nobody types into keep nothing awake; whoever looks at them does.
     let path = |id: &str| format!("/toolbox/{id}/process/pty/create-connect?id=p1");
     let terminal = Socket::open(&server, &path(&watched), &[]).unwrap();
     drop(Socket::open(&server, &path(&idle), &[]).unwrap());
+    server.turn(&watched, "autostop/5");
+    server.turn(&idle, "autostop/5");
     wait_until("the idle one has stopped", || {
         state(&server, &idle) == "stopped"
     });

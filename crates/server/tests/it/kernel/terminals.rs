@@ -208,7 +208,11 @@ fn a_client_that_does_not_read_is_dropped_and_too_much_input_is_refused() {
     let server = TestServer::new();
     let id = server.sandbox();
     let mut slow = open(&server, &path(&id, "/create-connect?id=p1"));
-    typed(&mut slow, "yes | head -c 16000000; touch done\n");
+    // Few lines: the kernel works through each of them.
+    typed(
+        &mut slow,
+        "head -c 16000000 /dev/zero | tr '\\0' x; touch done\n",
+    );
     let execute = format!("/toolbox/{id}/process/execute");
     wait_until("the terminal has gone on without it", || {
         server.post(&execute, json!({ "command": "ls done" })).body["exitCode"] == 0

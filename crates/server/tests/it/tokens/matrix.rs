@@ -144,6 +144,13 @@ fn operations() -> Vec<Operation> {
             [200, 404, 403, 403, 403, 403, 403],
         ),
         (
+            "rebuild",
+            Method::POST,
+            thread("/rebuild"),
+            nothing,
+            [200, 404, 403, 403, 403, 403, 403],
+        ),
+        (
             "read",
             Method::GET,
             thread("/entries"),

@@ -101,6 +101,52 @@ async fn a_full_queue_says_so() {
     }
 }
 
+/// What the database refuses for a moment is tried again, and what it has no space for is said to be so.
+#[tokio::test]
+async fn errors_that_pass_and_errors_that_stay() {
+    let Some((store, server)) = start().await else {
+        return;
+    };
+    let client = client(&server.url()).await;
+    created(store.create(create("s")).await);
+    let fail = |code: &str, times: u32| {
+        format!(
+            "CREATE SEQUENCE IF NOT EXISTS failures;
+             SELECT setval('failures', 1, false);
+             CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+                 IF nextval('failures') <= {times} THEN
+                     RAISE EXCEPTION 'on purpose' USING ERRCODE = '{code}';
+                 END IF;
+                 RETURN NEW;
+             END $$;
+             CREATE OR REPLACE TRIGGER fail BEFORE INSERT ON holm.log_entries FOR EACH ROW EXECUTE FUNCTION fail()"
+        )
+    };
+    let mut expected = Vec::new();
+    // A deadlock, a serialisation failure, too many connections, a shutdown, a turn that somebody else took.
+    for code in ["40P01", "40001", "53300", "57P01", "23505"] {
+        client.batch_execute(&fail(code, 3)).await.unwrap();
+        appended(store.append(append("s", code)).await);
+        expected.push(code);
+        assert_eq!(store.text("s").await.unwrap(), expected.join("|"));
+    }
+    // The disk is full, for all who were stored together; and then it is not.
+    client.batch_execute(&fail("53100", 1000)).await.unwrap();
+    let sent = (0..10).map(|_| store.apply(Command::Append(append("s", "lost")), NOW));
+    for answer in join_all(sent).await {
+        assert!(matches!(answer, Err(StoreError::Full { .. })), "{answer:?}");
+    }
+    assert_eq!(store.text("s").await.unwrap(), expected.join("|"));
+    client
+        .batch_execute("DROP TRIGGER fail ON holm.log_entries")
+        .await
+        .unwrap();
+    appended(store.append(append("s", "kept")).await);
+    expected.push("kept");
+    assert_eq!(store.text("s").await.unwrap(), expected.join("|"));
+}
+
 #[tokio::test]
 async fn what_was_removed_leaves_nothing_behind() {
     let Some((store, server)) = start().await else {

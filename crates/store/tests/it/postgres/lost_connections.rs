@@ -42,8 +42,8 @@ async fn a_commit_in_doubt_is_found_out() {
     .into_iter()
     .enumerate()
     {
-        proxy.break_next_commit(fault);
         let body = format!("{round} {fault:?}");
+        proxy.break_next_commit(fault);
         // It has neither a number nor a key: only the store can know whether it is stored.
         appended(store.append(append("s", &body)).await);
         assert!(proxy.is_spent());
@@ -156,7 +156,7 @@ async fn cuts_under_load_lose_and_double_nothing() {
     };
     let stores: [&dyn StreamStore; 2] = [&cut, &whole];
     tokio::select! {
-        answers = load::write(&stores, &streams, 40) => answers.check(&whole).await,
+        answers = load::write(&stores, &streams, 25) => answers.check(&whole).await,
         () = cutting => {}
     }
 }

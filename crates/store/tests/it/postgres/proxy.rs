@@ -1,5 +1,6 @@
 //! A way to the database that breaks when it is told to, and where it is told to.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 
 /// What happens to a COMMIT that passes by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) enum Fault {
     /// The connection is cut, and the database never hears of it.
     CutBefore,
@@ -20,6 +21,26 @@ pub(crate) enum Fault {
     CutAfterAndRefuse,
     /// Nothing comes through any more, in either direction; the connection stays.
     Swallow,
+    /// The server is killed before the database hears of it, or after the database has done it.
+    Kill(Moment, Arc<dyn Fn() + Send + Sync>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    BeforeCommit,
+    AfterCommit,
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::CutBefore => "cut before",
+            Self::CutAfter => "cut after",
+            Self::CutAfterAndRefuse => "cut after and refuse",
+            Self::Swallow => "swallow",
+            Self::Kill(..) => "kill",
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -49,10 +70,14 @@ const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
 impl Proxy {
     pub(crate) async fn start(server: &PostgresServer) -> Self {
+        Self::before(server.socket(), server.user()).await
+    }
+
+    pub(crate) async fn before(upstream: PathBuf, user: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(State {
-            upstream: server.socket(),
+            upstream,
             faults: Mutex::default(),
             cuts: watch::Sender::new(0),
             door: watch::Sender::new(Door::Open),
@@ -67,12 +92,18 @@ impl Proxy {
                 }
             }
         });
-        let user = server.user();
         Self { port, user, state }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("postgres://{}@127.0.0.1:{}/postgres", self.user, self.port)
+        self.url_of("postgres")
+    }
+
+    pub(crate) fn url_of(&self, database: &str) -> String {
+        format!(
+            "postgres://{}@127.0.0.1:{}/{database}",
+            self.user, self.port
+        )
     }
 
     /// The next COMMIT ends like this; several wait for their turn.
@@ -83,6 +114,11 @@ impl Proxy {
     /// Whether all faults have happened.
     pub(crate) fn is_spent(&self) -> bool {
         self.state.faults.lock().unwrap().is_empty()
+    }
+
+    /// What has not happened yet will not.
+    pub(crate) fn forget_faults(&self) {
+        self.state.faults.lock().unwrap().clear();
     }
 
     pub(crate) fn cut_all(&self) {
@@ -118,13 +154,19 @@ impl State {
                     match is_commit.then(|| self.next_fault()).flatten() {
                         None => upstream.write_all(bytes).await?,
                         Some(Fault::CutBefore) => return Ok(()),
-                        Some(fault @ (Fault::CutAfter | Fault::CutAfterAndRefuse)) => {
-                            upstream.write_all(bytes).await?;
-                            // The first byte of the answer: it is committed now.
-                            upstream.read_u8().await?;
-                            if fault == Fault::CutAfterAndRefuse {
-                                self.door.send_replace(Door::Shut);
-                            }
+                        Some(Fault::Kill(Moment::BeforeCommit, kill)) => {
+                            kill();
+                            return Ok(());
+                        }
+                        Some(Fault::CutAfter) => return finish(&mut upstream, bytes).await,
+                        Some(Fault::CutAfterAndRefuse) => {
+                            finish(&mut upstream, bytes).await?;
+                            self.door.send_replace(Door::Shut);
+                            return Ok(());
+                        }
+                        Some(Fault::Kill(Moment::AfterCommit, kill)) => {
+                            finish(&mut upstream, bytes).await?;
+                            kill();
                             return Ok(());
                         }
                         Some(Fault::Swallow) => {
@@ -148,4 +190,11 @@ impl State {
         let mut faults = self.faults.lock().unwrap();
         (!faults.is_empty()).then(|| faults.remove(0))
     }
+}
+
+/// The database has done it when its answer begins.
+async fn finish(upstream: &mut UnixStream, commit: &[u8]) -> io::Result<()> {
+    upstream.write_all(commit).await?;
+    upstream.read_u8().await?;
+    Ok(())
 }

@@ -23,6 +23,8 @@ impl Sqlite {
         let armed = Arc::clone(&crash);
         let options = SqliteOptions {
             rules: Arc::clone(&rules),
+            // So little that entries move all the time.
+            recent_bytes_max: 1_000,
             faults: Some(Arc::new(move |point| {
                 let is_now = match *armed.lock().unwrap() {
                     None => false,

@@ -139,3 +139,17 @@ fn nothing_is_written_when_any_part_of_a_patch_fails() {
         );
     });
 }
+
+#[test]
+fn patches_at_the_same_time_lose_nothing() {
+    with_provider(async |provider| {
+        provider.upload(&[file("list", "0\n")]).await.unwrap();
+        let add = async |line: &str| {
+            let patch =
+                format!("*** Begin Patch\n*** Update File: list\n@@\n+{line}\n*** End Patch\n");
+            provider.apply_patch(patch.as_bytes()).await.unwrap();
+        };
+        tokio::join!(add("1"), add("2"), add("3"), add("4"));
+        assert_eq!(told(provider, "sort list").await, "0\n1\n2\n3\n4");
+    });
+}

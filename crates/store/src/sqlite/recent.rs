@@ -1,0 +1,238 @@
+//! Entries that were appended lately: side by side in the order of their coming, whatever stream they are of.
+//!
+//! A hundred streams that grow at once would change a hundred pages of `entries` with each commit. Here they fill a few, one after
+//! the other; once there are many, those of one stream move to `entries` together. What has not moved is in memory as well:
+//!
+//! - A reader takes the row of the stream and `entries` from its snapshot, and what is not there from memory. Entries never change, and
+//!   the row says which there are, so it does not matter that memory is of another moment.
+//! - What has moved stays in memory for a while, for readers with an older snapshot. One that is too late reads again.
+//! - Rows that have moved are removed from the front, when all before them have moved too. After a crash, those that are in `entries`
+//!   are known to have moved.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use holm_thread_log::{NewEntry, StreamId, StreamName};
+use rusqlite::{Connection, Result, params};
+
+use super::row;
+
+/// Bigger ones fill pages of their own, and go to `entries` at once.
+const ENTRY_BYTES_MAX: usize = 16 << 10;
+
+/// What an entry costs in memory beside its data.
+const OVERHEAD_BYTES: usize = 200;
+
+/// How many of one stream move together, and so change as few pages as can be.
+const TOGETHER: usize = 256;
+
+type Key = (StreamId, u64);
+
+/// The part that readers see.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RecentEntries {
+    data: Arc<Mutex<BTreeMap<Key, Bytes>>>,
+}
+
+impl RecentEntries {
+    /// Entries of a stream from a position on, without a gap: up to another position, and to at least so many bytes.
+    pub(super) fn range(
+        &self,
+        stream: StreamId,
+        from: u64,
+        to: u64,
+        bytes_max: usize,
+    ) -> Vec<Bytes> {
+        let (mut expected, mut bytes) = (from, 0);
+        let data = self.lock();
+        data.range((stream, from)..(stream, to))
+            .take_while(|((_, position), entry)| {
+                let is_next = *position == expected && bytes <= bytes_max;
+                expected += 1;
+                bytes += entry.len();
+                is_next
+            })
+            .map(|(_, entry)| entry.clone())
+            .collect()
+    }
+
+    pub(super) fn get(&self, stream: StreamId, position: u64) -> Option<Bytes> {
+        self.lock().get(&(stream, position)).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Bytes>> {
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The committer's part. What a transaction does to it is settled by [`Recent::committed`] or [`Recent::rolled_back`].
+#[derive(Debug)]
+pub(super) struct Recent {
+    shared: RecentEntries,
+    /// Rows that have not moved, the oldest first.
+    rows: BTreeMap<i64, Key>,
+    /// The row of each of them, and its size.
+    row_of: BTreeMap<Key, (i64, usize)>,
+    /// What they take, in memory.
+    bytes: usize,
+    bytes_max: usize,
+    last_row: i64,
+    /// What the transaction that is being made has added and moved.
+    added: Vec<(i64, Key, usize)>,
+    moved: HashSet<Key>,
+    /// What the last one has moved.
+    kept_for_readers: HashSet<Key>,
+}
+
+impl Recent {
+    /// Reads what the last process has left.
+    pub(super) fn read(connection: &Connection, bytes_max: usize) -> Result<Self> {
+        let mut recent = Self {
+            shared: RecentEntries::default(),
+            rows: BTreeMap::new(),
+            row_of: BTreeMap::new(),
+            bytes: 0,
+            bytes_max,
+            last_row: 0,
+            added: Vec::new(),
+            moved: HashSet::new(),
+            kept_for_readers: HashSet::new(),
+        };
+        let last = "SELECT ifnull(max(row), 0) FROM recent_entries";
+        recent.last_row = connection.query_row(last, [], |found| found.get(0))?;
+        let mut statement = connection.prepare(
+            "SELECT row, stream, position, data FROM recent_entries AS recent
+             WHERE EXISTS (SELECT 1 FROM streams WHERE id = recent.stream)
+               AND NOT EXISTS (SELECT 1 FROM entries WHERE stream = recent.stream AND position = recent.position)",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(found) = rows.next()? {
+            let key = (StreamId(row::unsigned(found, 1)?), row::unsigned(found, 2)?);
+            let data = Bytes::from(found.get::<_, Vec<u8>>(3)?);
+            recent.remember(found.get(0)?, key, data.len());
+            recent.shared.lock().insert(key, data);
+        }
+        Ok(recent)
+    }
+
+    pub(super) fn shared(&self) -> RecentEntries {
+        self.shared.clone()
+    }
+
+    /// Writes new entries, in the caller's transaction. They are in memory before they are durable; nobody looks for them before
+    /// the row of their stream says that they are there.
+    pub(super) fn add(&mut self, connection: &Connection, entries: &[NewEntry]) -> Result<()> {
+        for entry in entries {
+            let key = (entry.stream, entry.position);
+            if entry.data.len() > ENTRY_BYTES_MAX {
+                insert(connection, key, &entry.data)?;
+                continue;
+            }
+            let row = self.last_row + 1;
+            connection
+                .prepare_cached("INSERT INTO recent_entries (row, stream, position, data) VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![row, key.0.0.cast_signed(), key.1.cast_signed(), &*entry.data])?;
+            self.last_row = row;
+            self.added.push((row, key, entry.data.len()));
+            self.shared.lock().insert(key, entry.data.clone());
+        }
+        Ok(())
+    }
+
+    /// Moves some to where they stay, if there are many: more than have come, so that they do not become more and more. Not those
+    /// of streams that the same transaction removes.
+    pub(super) fn move_some(
+        &mut self,
+        connection: &Connection,
+        removed: &BTreeMap<StreamId, StreamName>,
+    ) -> Result<()> {
+        let budget = TOGETHER.max(self.added.len() * 2);
+        let (mut bytes, mut oldest_left) = (self.bytes, None);
+        for (row, key) in &self.rows {
+            let (stream, _) = key;
+            if self.moved.contains(key) || removed.contains_key(stream) {
+                continue;
+            }
+            let left = budget.saturating_sub(self.moved.len());
+            if bytes <= self.bytes_max || left == 0 {
+                oldest_left = Some(*row);
+                break;
+            }
+            let of_stream = self.row_of.range((*stream, 0)..=(*stream, u64::MAX));
+            for (key, (_, size)) in of_stream.take(left) {
+                if let Some(data) = self.shared.get(key.0, key.1) {
+                    insert(connection, *key, &data)?;
+                }
+                self.moved.insert(*key);
+                bytes = bytes.saturating_sub(size + OVERHEAD_BYTES);
+            }
+        }
+        if self.moved.is_empty() {
+            return Ok(());
+        }
+        let first_added = self.added.first().map(|(row, ..)| *row);
+        let end = oldest_left.or(first_added).unwrap_or(self.last_row + 1);
+        connection
+            .prepare_cached("DELETE FROM recent_entries WHERE row < ?1")?
+            .execute([end])?;
+        Ok(())
+    }
+
+    pub(super) fn committed(&mut self, removed: &BTreeMap<StreamId, StreamName>) {
+        for (row, key, size) in std::mem::take(&mut self.added) {
+            self.remember(row, key, size);
+        }
+        if !self.moved.is_empty() {
+            let moved = std::mem::take(&mut self.moved);
+            for key in &moved {
+                self.forget(key);
+            }
+            let mut data = self.shared.lock();
+            for key in std::mem::replace(&mut self.kept_for_readers, moved) {
+                data.remove(&key);
+            }
+        }
+        for stream in removed.keys() {
+            let of_stream = self.row_of.range((*stream, 0)..=(*stream, u64::MAX));
+            let keys: Vec<Key> = of_stream.map(|(key, _)| *key).collect();
+            for key in keys {
+                self.forget(&key);
+                self.shared.lock().remove(&key);
+            }
+        }
+    }
+
+    pub(super) fn rolled_back(&mut self) {
+        let mut data = self.shared.lock();
+        for (_, key, _) in &self.added {
+            data.remove(key);
+        }
+        drop(data);
+        if let Some((first, ..)) = self.added.first() {
+            self.last_row = first - 1;
+        }
+        self.added.clear();
+        self.moved.clear();
+    }
+
+    fn remember(&mut self, row: i64, key: Key, size: usize) {
+        self.rows.insert(row, key);
+        self.row_of.insert(key, (row, size));
+        self.bytes += size + OVERHEAD_BYTES;
+    }
+
+    fn forget(&mut self, key: &Key) {
+        if let Some((row, size)) = self.row_of.remove(key) {
+            self.rows.remove(&row);
+            self.bytes = self.bytes.saturating_sub(size + OVERHEAD_BYTES);
+        }
+    }
+}
+
+fn insert(connection: &Connection, key: Key, data: &[u8]) -> Result<()> {
+    connection
+        .prepare_cached("INSERT INTO entries (stream, position, data) VALUES (?1, ?2, ?3)")?
+        .execute(params![key.0.0.cast_signed(), key.1.cast_signed(), data])?;
+    Ok(())
+}
