@@ -183,7 +183,8 @@ pub struct FollowedLog {
 
 impl FollowedLog {
     /// The next piece of one of the outputs, which may end within a character (see [`crate::TextDecoder`]). `None` when
-    /// the log is complete. After an error that breaks it off, all that had arrived has been given.
+    /// the log is complete. After an error that breaks it off, all that had arrived has been given, but for the beginning
+    /// of what may have become a marker.
     ///
     /// Cancelling this loses nothing.
     pub async fn next(&mut self) -> Result<Option<Piece>> {
@@ -204,21 +205,19 @@ impl FollowedLog {
                     self.ready.extend(demultiplexer.push(text.as_bytes()));
                 }
                 Ok(Incoming::Closed(closing)) => {
-                    if !closing.is_normal() {
+                    let held = self.demultiplexer.take().map(Demultiplexer::finish);
+                    if closing.is_normal() {
+                        self.ready.extend(held.unwrap_or_default());
+                    } else {
                         self.failure = Some(closing.into_error(self.socket.action()));
                     }
-                    self.end();
                 }
                 Err(error) => {
+                    // What is held back may be half of a marker, and no output.
+                    self.demultiplexer = None;
                     self.failure = Some(error);
-                    self.end();
                 }
             }
         }
-    }
-
-    fn end(&mut self) {
-        let held = self.demultiplexer.take().map(Demultiplexer::finish);
-        self.ready.extend(held.unwrap_or_default());
     }
 }

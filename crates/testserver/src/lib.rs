@@ -4,10 +4,14 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod proxy;
+
 use holm_sandbox_linux::Engine;
 use holm_server::keys::{self, KeyText};
 use holm_server::{Server, ServerConfig, ServerHandle};
 use serde_json::Value;
+
+pub use proxy::{Fault, FaultyProxy, Goodbye, Times};
 
 /// A server with its data in a temporary folder. Dropping it removes its boxes.
 #[derive(Debug)]
@@ -54,6 +58,12 @@ impl TestServer {
     /// What `DAYTONA_API_KEY` is.
     pub fn api_key(&self) -> &str {
         &self.key
+    }
+
+    /// A proxy before this server, on its runtime.
+    pub fn faulty_proxy(&self) -> FaultyProxy {
+        let server = self.origin.trim_start_matches("http://");
+        self.block_on(FaultyProxy::start(server.parse().unwrap()))
     }
 
     /// Runs a future on the server's runtime.

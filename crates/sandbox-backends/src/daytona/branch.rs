@@ -7,6 +7,7 @@ use holm_daytona_client::wire::git::{GitCommitRequest, GitPushRequest};
 use holm_sandbox::{GitHubRepo, PushOutcome, Redactor, Result, SandboxError, Secret, SnapshotId};
 use tokio::sync::OnceCell;
 
+use super::again::again;
 use super::github::GitHub;
 use super::inside;
 use super::sandbox::Inner;
@@ -151,15 +152,11 @@ async fn commit_nothing(inner: &Inner, message: &str) -> Result<String> {
 
 /// The commit that is checked out.
 async fn head(inner: &Inner) -> Result<String> {
-    let said = inside::program(
-        &inner.toolbox,
-        "find the sandbox's commit",
-        &inner.work_dir,
-        &["git", "rev-parse", "HEAD"],
-    );
-    let said = said.await.map_err(|error| inner.gone_or(error))?;
+    let (doing, argv) = ("find the sandbox's commit", ["git", "rev-parse", "HEAD"]);
+    let asking = || inside::program(&inner.toolbox, doing, &inner.work_dir, &argv);
+    let said = again(asking).await.map_err(|error| inner.gone_or(error))?;
     commit_in(&said).ok_or_else(|| SandboxError::Git {
-        doing: "find the sandbox's commit".to_owned(),
+        doing: doing.to_owned(),
         detail: said.trim().to_owned(),
         hint: None,
     })

@@ -16,7 +16,9 @@ use holm_sandbox::{
     BranchOrigin, KeptBranch, Result, SandboxError, TeardownReport, UncommittedWork, shell_quote,
 };
 
+use super::again::again;
 use super::branch::{Repository, check_branch, commit_in};
+use super::errors::remote;
 use super::inside;
 use super::sandbox::{Inner, Life};
 
@@ -107,7 +109,9 @@ impl Inner {
             message,
             &archive,
         ];
-        let said = inside::run(&self.toolbox, doing, shell_quote(&argv)?).await?;
+        let command = shell_quote(&argv)?;
+        let looking = || inside::run(&self.toolbox, doing, command.clone());
+        let said = again(looking).await?;
         if said.code != 0 {
             return Err(SandboxError::Git {
                 doing: doing.to_owned(),
@@ -169,39 +173,47 @@ impl Inner {
         let name = format!("{}-{}.bundle", repository.repo.name, self.id);
         let path = folder.join(name);
         let part = path.with_extension("part");
-        let at = |doing: &str, path: &Path| {
-            let (doing, path) = (doing.to_owned(), path.to_path_buf());
-            move |source| SandboxError::Io {
-                doing,
-                path,
-                source,
-            }
-        };
         fs::create_dir_all(folder).map_err(at("make folder", folder))?;
-        let failed = |error| self.failed("fetch the sandbox's commits", error);
+        let fetched = again(|| self.fetch(archive, &part)).await;
+        if fetched.is_err() {
+            // Nobody takes a half for the whole.
+            drop(fs::remove_file(&part));
+        }
+        fetched?;
+        fs::rename(&part, &path).map_err(at("write", &path))?;
+        Ok(path)
+    }
+
+    async fn fetch(&self, archive: &str, part: &Path) -> Result<()> {
+        let failed = |error| remote("fetch the sandbox's commits", error);
         let mut download = self
             .toolbox
             .files()
             .download(archive)
             .await
             .map_err(failed)?;
-        let mut file = File::create(&part).map_err(at("write", &part))?;
+        let mut file = File::create(part).map_err(at("write", part))?;
         let mut count = 0_u64;
         while let Some(chunk) = download.chunk().await.map_err(failed)? {
             count += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
             if count > BUNDLE_BYTES_MAX {
-                drop(fs::remove_file(&part));
                 return Err(SandboxError::TooLarge {
                     path: PathBuf::from(archive),
                     bytes_max: BUNDLE_BYTES_MAX,
                 });
             }
-            file.write_all(&chunk).map_err(at("write", &part))?;
+            file.write_all(&chunk).map_err(at("write", part))?;
         }
         // The sandbox goes next: the bundle must be on the disk by then.
-        file.sync_all().map_err(at("write", &part))?;
-        fs::rename(&part, &path).map_err(at("write", &path))?;
-        Ok(path)
+        file.sync_all().map_err(at("write", part))
+    }
+}
+
+fn at(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> SandboxError {
+    move |source| SandboxError::Io {
+        doing: doing.to_owned(),
+        path: path.to_path_buf(),
+        source,
     }
 }
 

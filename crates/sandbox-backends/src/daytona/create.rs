@@ -15,6 +15,7 @@ use holm_daytona_client::wire::sandbox::{CreateSandbox, ResizeSandbox, Sandbox a
 use holm_daytona_client::{Client, Credentials, Toolbox};
 use holm_sandbox::{GitHubRepo, Result, SandboxError, is_local_path, parse_github_repo};
 
+use super::again::again;
 use super::branch::{GIT_USER, Repository, check_branch, commit_in};
 use super::errors::remote;
 use super::inside;
@@ -210,7 +211,8 @@ async fn base_of(toolbox: &Toolbox, folder: &std::path::Path) -> Result<String> 
     let doing = "find the commit that the sandbox begins with";
     let script = "git rev-parse --quiet --verify refs/holm/base || \
                   { git update-ref refs/holm/base HEAD && git rev-parse refs/holm/base; }";
-    let said = inside::program(toolbox, doing, folder, &["sh", "-c", script]).await?;
+    let asking = || inside::program(toolbox, doing, folder, &["sh", "-c", script]);
+    let said = again(asking).await?;
     commit_in(&said).ok_or_else(|| SandboxError::Git {
         doing: doing.to_owned(),
         detail: said.trim().to_owned(),

@@ -22,6 +22,7 @@ use holm_sandbox::{
 };
 use tokio::time::Instant;
 
+use super::again::again;
 use super::errors::{COMMAND_MISSING, COMMAND_NOT_EXECUTABLE, refused};
 use super::input::Feed;
 use super::inside;
@@ -129,7 +130,7 @@ impl Command {
         tokio::pin!(feeding);
         let mut is_fed = false;
         let mut log = follow(&inner, &session, cmd_id).await?;
-        let mut follows = 1;
+        let (mut follows, mut is_last) = (1, false);
         let mut how = How::Ended;
         let mut until: Option<Instant> = None;
         let mut looks = tokio::time::interval(LOOK);
@@ -139,14 +140,18 @@ impl Command {
             tokio::select! {
                 piece = log.next() => match piece {
                     Ok(Some(piece)) => self.outputs.take(piece),
-                    Ok(None) => return Ok(how),
-                    Err(error) => {
+                    Ok(None) if until.is_some() || is_last => return Ok(how),
+                    broken => {
                         if follows >= FOLLOWS_MAX || until.is_some() || inner.is_torn_down() {
-                            return match how {
-                                How::Ended => Err(inner.failed("follow a command", error)),
-                                How::TimedOut | How::Killed => Ok(how),
+                            return match (broken, how) {
+                                (Err(error), How::Ended) => {
+                                    Err(inner.failed("follow a command", error))
+                                }
+                                (Ok(_), _) | (Err(_), How::TimedOut | How::Killed) => Ok(how),
                             };
                         }
+                        // A goodbye that somebody in between may have said. After the command itself one look will do.
+                        is_last = broken.is_ok() && self.is_over(cmd_id).await;
                         follows += 1;
                         tokio::time::sleep(FOLLOW_PAUSE).await;
                         log = follow(&inner, &session, cmd_id).await?;
@@ -178,6 +183,13 @@ impl Command {
                 return Ok(how);
             }
         }
+    }
+
+    /// Whether the server knows its exit code.
+    async fn is_over(&self, cmd_id: &str) -> bool {
+        let sessions = self.inner().toolbox.sessions();
+        let found = sessions.command(&self.guard.session, cmd_id).await;
+        found.is_ok_and(|command| command.exit_code.is_some())
     }
 
     /// Tells how it went, and cleans up.
@@ -245,7 +257,8 @@ async fn kill(inner: &Inner, id: &str) {
     let Ok(command) = script::kill(id) else {
         return;
     };
-    if let Err(error) = inside::run(&inner.toolbox, "end a command", command).await
+    let end = || inside::run(&inner.toolbox, "end a command", command.clone());
+    if let Err(error) = again(end).await
         && !inner.is_torn_down()
     {
         tracing::warn!(sandbox = inner.id, %error, "a command could not be ended");

@@ -7,6 +7,7 @@ use std::path::Path;
 use holm_daytona_client::{ClientError, Recurse, Upload};
 use holm_sandbox::{DirEntry, FileKind, FileUpload, Result, SandboxError};
 
+use super::again::again;
 use super::inside::{Operation, split};
 use super::sandbox::Inner;
 use super::words::encode;
@@ -88,14 +89,16 @@ impl Inner {
             encode(folder.as_os_str().as_bytes()),
             encode(name.as_bytes()),
         );
-        let found = operation.bytes("read", &[&folder, &name]).await;
+        let place = [folder.as_str(), name.as_str()];
+        let found = again(|| operation.bytes("read", &place)).await;
         let found = found.map_err(|error| self.gone_or(error))?;
         if let Ok(found) = String::from_utf8(found) {
             return self.download(&found, path).await;
         }
         // A name that no request can carry: its content is copied to one that can be.
         let staged = self.staged();
-        let copied = operation.bytes("read", &[&folder, &name, &staged]).await;
+        let places = [folder.as_str(), name.as_str(), staged.as_str()];
+        let copied = again(|| operation.bytes("read", &places)).await;
         let content = match copied {
             Ok(_) => self.download(&staged, path).await,
             Err(error) => Err(self.gone_or(error)),
@@ -105,6 +108,10 @@ impl Inner {
     }
 
     async fn download(&self, found: &str, path: &Path) -> Result<Vec<u8>> {
+        again(|| self.download_once(found, path)).await
+    }
+
+    async fn download_once(&self, found: &str, path: &Path) -> Result<Vec<u8>> {
         match self.toolbox.files().read(found, READ_BYTES_MAX).await {
             Ok(content) => Ok(content),
             Err(ClientError::TooLarge { bytes_max, .. }) => Err(SandboxError::TooLarge {
@@ -140,7 +147,8 @@ impl Inner {
 
     pub(super) async fn list(&self, path: &Path) -> Result<Vec<DirEntry>> {
         let folder = encode(self.confined(path)?.as_os_str().as_bytes());
-        let listed = self.operation("list", path).bytes("list", &[&folder]).await;
+        let (operation, folder) = (self.operation("list", path), [folder.as_str()]);
+        let listed = again(|| operation.bytes("list", &folder)).await;
         let listed = listed.map_err(|error| self.gone_or(error))?;
         let mut entries: Vec<DirEntry> = listed
             .split(|byte| *byte == b'/')
@@ -153,7 +161,8 @@ impl Inner {
     /// Looks whether a folder is there and inside.
     pub(super) async fn enter(&self, path: &Path) -> Result<()> {
         let folder = encode(self.confined(path)?.as_os_str().as_bytes());
-        let entered = self.operation("enter", path).run("enter", &[&folder]).await;
+        let (operation, folder) = (self.operation("enter", path), [folder.as_str()]);
+        let entered = again(|| operation.run("enter", &folder)).await;
         entered.map(drop).map_err(|error| self.gone_or(error))
     }
 
@@ -162,7 +171,8 @@ impl Inner {
         let folder = encode(self.confined(path)?.as_os_str().as_bytes());
         let archive = format!("{}.tar", self.staged());
         let operation = self.operation("pack", path);
-        let packed = operation.run("pack", &[&folder, &archive]).await;
+        let places = [folder.as_str(), archive.as_str()];
+        let packed = again(|| operation.run("pack", &places)).await;
         packed.map_err(|error| self.gone_or(error))?;
         Ok(archive)
     }

@@ -12,6 +12,7 @@
 //! - A sandbox that was begun and not finished is deleted, also when whoever waited for it has gone.
 //! - Neither a key nor a token is in a command, in an address or in the text of an error.
 
+mod again;
 mod branch;
 mod bundle;
 mod create;
