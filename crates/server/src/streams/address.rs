@@ -40,7 +40,7 @@ pub(super) fn root(path: &str) -> &'static str {
 pub(super) fn decode(text: &str) -> Result<String> {
     let decoded = percent_decode_str(text).decode_utf8();
     decoded
-        .map(|text| text.into_owned())
+        .map(std::borrow::Cow::into_owned)
         .map_err(|_| StreamError::bad_request("name_invalid", "the address is not UTF-8"))
 }
 

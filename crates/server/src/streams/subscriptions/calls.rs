@@ -160,7 +160,10 @@ where
         }
         // An answer that is too long or not ours to read says only that the call was heard.
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
-        let body = body.collect().await.map(|body| body.to_bytes());
+        let body = body
+            .collect()
+            .await
+            .map(http_body_util::Collected::to_bytes);
         Ok(body.map_or(Done::NotYet, |body| done(&body)))
     };
     let answer = answer.await;
