@@ -251,8 +251,7 @@ fn a_spool_outlives_an_outage() {
         ]);
         assert_eq!(kept.code(), Some(1));
         assert!(
-            kept.errors()
-                .contains("not confirmed by the server yet; the spool keeps them"),
+            kept.errors().contains("left, which the spool keeps"),
             "{kept}"
         );
         assert!(kept.errors().contains("--flush"), "{kept}");

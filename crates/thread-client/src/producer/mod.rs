@@ -148,7 +148,7 @@ pub enum ProducerError {
     Spool(#[source] Arc<SpoolError>),
     #[error("entries are not sent any more")]
     Stopped(#[source] Stopped),
-    #[error("{pending} entries are not confirmed by the server yet; the spool keeps them")]
+    #[error("the server has not confirmed everything yet: {pending} left, which the spool keeps")]
     Unconfirmed {
         pending: u64,
         /// What was in the way last.
