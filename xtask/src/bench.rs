@@ -1,12 +1,13 @@
 //! `cargo xtask bench start`: how fast a box starts, beside its peers. `cargo xtask bench server`: how fast a server is.
+//! `cargo xtask bench daytona`: what the client of Daytona's API costs, beside a bare request and the official SDKs.
 //!
 //! As root, everything that is measured works on a fresh XFS in a loop image: the root file system of a
 //! machine may be one on which creating files slows down while one measures (ext4 without a journal
 //! does). The image is mounted in a mount namespace of its own, so that nothing stays behind even
 //! when the benchmark is killed.
 //!
-//! `HOLM_BENCH_OPTIONS` holds options of the benchmark itself: `--only a,b`; of `start` also `--json FILE` and
-//! `--profile-cold`, of `server` also `--page FILE`.
+//! `HOLM_BENCH_OPTIONS` holds options of the benchmark itself: of `start` and `server` `--only a,b`; of `start` also
+//! `--json FILE` and `--profile-cold`; of `server` and `daytona` also `--page FILE`.
 
 use std::fs::{self, File};
 use std::process::Command;
@@ -28,6 +29,7 @@ const IMAGE_SIZE_BYTES: u64 = 8 << 30;
 pub(crate) enum Benchmark {
     Start,
     Server,
+    Daytona,
 }
 
 impl Benchmark {
@@ -35,6 +37,7 @@ impl Benchmark {
         match name {
             "start" => Some(Self::Start),
             "server" => Some(Self::Server),
+            "daytona" => Some(Self::Daytona),
             _ => None,
         }
     }
@@ -43,6 +46,7 @@ impl Benchmark {
         match self {
             Self::Start => "start",
             Self::Server => "server",
+            Self::Daytona => "daytona",
         }
     }
 
@@ -50,6 +54,7 @@ impl Benchmark {
         match self {
             Self::Start => "holm-sandbox-backends",
             Self::Server => "holm-server",
+            Self::Daytona => "holm-daytona-client",
         }
     }
 

@@ -36,6 +36,7 @@ Commands:
   dist             Build the program as it is shipped: one static file
   bench start      Measure how fast a box starts, beside its peers
   bench server     Measure how fast a server is, beside what it stands on
+  bench daytona    Measure what the client of Daytona's API costs, beside the official SDKs
 ";
 
 fn main() -> ExitCode {
