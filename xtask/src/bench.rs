@@ -1,13 +1,14 @@
 //! `cargo xtask bench start`: how fast a box starts, beside its peers. `cargo xtask bench server`: how fast a server is.
 //! `cargo xtask bench threads`: how fast streams are, beside the disk that they are on.
+//! `cargo xtask bench daytona`: what the client of Daytona's API costs, beside a bare request and the official SDKs.
 //!
 //! As root, everything that is measured works on a fresh XFS in a loop image: the root file system of a
 //! machine may be one on which creating files slows down while one measures (ext4 without a journal
 //! does). The image is mounted in a mount namespace of its own, so that nothing stays behind even
 //! when the benchmark is killed.
 //!
-//! `HOLM_BENCH_OPTIONS` holds options of the benchmark itself: `--only a,b`; of `start` also `--json FILE` and
-//! `--profile-cold`, of `server` and `threads` also `--page FILE`.
+//! `HOLM_BENCH_OPTIONS` holds options of the benchmark itself: `--only a,b` (not of `daytona`); of `start` also
+//! `--json FILE` and `--profile-cold`; of the others also `--page FILE`.
 
 use std::fs::{self, File};
 use std::process::Command;
@@ -30,6 +31,7 @@ pub(crate) enum Benchmark {
     Start,
     Server,
     Threads,
+    Daytona,
 }
 
 impl Benchmark {
@@ -38,6 +40,7 @@ impl Benchmark {
             "start" => Some(Self::Start),
             "server" => Some(Self::Server),
             "threads" => Some(Self::Threads),
+            "daytona" => Some(Self::Daytona),
             _ => None,
         }
     }
@@ -47,6 +50,7 @@ impl Benchmark {
             Self::Start => "start",
             Self::Server => "server",
             Self::Threads => "threads",
+            Self::Daytona => "daytona",
         }
     }
 
@@ -54,6 +58,7 @@ impl Benchmark {
         match self {
             Self::Start => "holm-sandbox-backends",
             Self::Server | Self::Threads => "holm-server",
+            Self::Daytona => "holm-daytona-client",
         }
     }
 

@@ -37,6 +37,7 @@ Commands:
   bench start      Measure how fast a box starts, beside its peers
   bench server     Measure how fast a server is, beside what it stands on
   bench threads    Measure how fast streams are, beside the disk that they are on
+  bench daytona    Measure what the client of Daytona's API costs, beside the official SDKs
 ";
 
 fn main() -> ExitCode {

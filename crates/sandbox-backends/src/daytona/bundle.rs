@@ -44,12 +44,24 @@ enum Place {
     SandboxOnly,
 }
 
+/// The next teardown tries again.
+#[derive(Debug)]
+struct LeftBehind;
+
 impl Inner {
-    /// The first call does it; others wait for it, and have nothing to report.
+    /// The first call does it; others wait for it, and have nothing to report unless it left the sandbox behind.
     pub(super) async fn teardown(&self, work: UncommittedWork) -> TeardownReport {
         let mut report = TeardownReport::default();
-        let ending = async { report = self.end(work).await };
-        self.ended.get_or_init(|| ending).await;
+        let ending = async {
+            report = self.end(work).await;
+            if report.leftovers.is_empty() {
+                Ok(())
+            } else {
+                Err(LeftBehind)
+            }
+        };
+        // The report says so.
+        let _ended = self.ended.get_or_try_init(|| ending).await;
         report
     }
 

@@ -211,7 +211,8 @@ async fn base_of(toolbox: &Toolbox, folder: &std::path::Path) -> Result<String> 
     let doing = "find the commit that the sandbox begins with";
     let script = "git rev-parse --quiet --verify refs/holm/base || \
                   { git update-ref refs/holm/base HEAD && git rev-parse refs/holm/base; }";
-    let asking = || inside::program(toolbox, doing, folder, &["sh", "-c", script]);
+    let argv = ["sh", "-c", script];
+    let asking = || inside::program(toolbox, doing, folder, &argv);
     let said = again(asking).await?;
     commit_in(&said).ok_or_else(|| SandboxError::Git {
         doing: doing.to_owned(),

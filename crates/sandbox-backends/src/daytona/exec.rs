@@ -151,7 +151,7 @@ impl Command {
                             };
                         }
                         // A goodbye that somebody in between may have said. After the command itself one look will do.
-                        is_last = broken.is_ok() && self.is_over(cmd_id).await;
+                        is_last = broken.is_ok() && is_over(&inner, &session, cmd_id).await;
                         follows += 1;
                         tokio::time::sleep(FOLLOW_PAUSE).await;
                         log = follow(&inner, &session, cmd_id).await?;
@@ -183,13 +183,6 @@ impl Command {
                 return Ok(how);
             }
         }
-    }
-
-    /// Whether the server knows its exit code.
-    async fn is_over(&self, cmd_id: &str) -> bool {
-        let sessions = self.inner().toolbox.sessions();
-        let found = sessions.command(&self.guard.session, cmd_id).await;
-        found.is_ok_and(|command| command.exit_code.is_some())
     }
 
     /// Tells how it went, and cleans up.
@@ -240,6 +233,12 @@ async fn sleep_until(moment: Option<Instant>) {
 async fn follow(inner: &Inner, session: &str, cmd_id: &str) -> Result<FollowedLog> {
     let followed = inner.toolbox.sessions().follow(session, cmd_id).await;
     followed.map_err(|error| inner.failed("follow a command", error))
+}
+
+/// Whether the server knows the command's exit code.
+async fn is_over(inner: &Inner, session: &str, cmd_id: &str) -> bool {
+    let found = inner.toolbox.sessions().command(session, cmd_id).await;
+    found.is_ok_and(|command| command.exit_code.is_some())
 }
 
 /// As Ctrl-C in a terminal would.

@@ -20,6 +20,8 @@ pub(super) struct Outputs {
     stdout: Output,
     stderr: Output,
     sink: Option<Box<dyn OutputSink>>,
+    /// What looks like the beginning of a marker: output, unless the log breaks off behind it.
+    unsure: Option<Piece>,
     pub(super) pid: Option<u32>,
     pub(super) code: Option<i32>,
     pub(super) failure: Option<i32>,
@@ -114,6 +116,7 @@ impl Outputs {
             stdout: output(OutputStream::Stdout),
             stderr: output(OutputStream::Stderr),
             sink,
+            unsure: None,
             pid: None,
             code: None,
             failure: None,
@@ -122,6 +125,21 @@ impl Outputs {
     }
 
     pub(super) fn take(&mut self, piece: Piece) {
+        if let Some(before) = self.unsure.take() {
+            self.add(&before);
+        }
+        let markers = [Stream::Stdout, Stream::Stderr].map(Stream::marker);
+        if markers
+            .iter()
+            .any(|marker| marker.starts_with(&piece.bytes))
+        {
+            self.unsure = Some(piece);
+        } else {
+            self.add(&piece);
+        }
+    }
+
+    fn add(&mut self, piece: &Piece) {
         let output = match piece.stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
@@ -148,6 +166,7 @@ impl Outputs {
 
     /// The log is followed from its beginning again.
     pub(super) fn begin_again(&mut self) {
+        self.unsure = None;
         for output in [&mut self.stdout, &mut self.stderr] {
             output.skip = output.seen;
         }
@@ -163,6 +182,9 @@ impl Outputs {
     }
 
     pub(super) fn outcome(mut self, exit_code: i32, how: How, duration: Duration) -> ExecOutcome {
+        if let Some(last) = self.unsure.take() {
+            self.add(&last);
+        }
         let stdout = self.stdout.finish(&mut self.sink);
         let stderr = self.stderr.finish(&mut self.sink);
         ExecOutcome {
