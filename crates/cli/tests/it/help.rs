@@ -286,6 +286,7 @@ fn reference_pages_are_written() {
     pages/exit-codes.md
     pages/environment.md
     pages/daytona-coverage.md
+    pages/threads-openapi.json
     pages/seccomp.md
     "#);
     let page = |name: &str| std::fs::read_to_string(env.path("pages").join(name)).unwrap();
