@@ -97,7 +97,7 @@ pub(crate) enum CliError {
     Thread(#[from] ClientError),
 
     #[error(transparent)]
-    Producer(#[from] ProducerError),
+    Producer(Box<ProducerError>),
 
     #[error("could not use `{}`", path.display())]
     Export {
@@ -140,6 +140,12 @@ pub(crate) enum CliError {
     /// Several subjects were worked on, and what failed was told at once.
     #[error("{failed} of {all} failed")]
     Told { failed: usize, all: usize },
+}
+
+impl From<ProducerError> for CliError {
+    fn from(error: ProducerError) -> Self {
+        Self::Producer(Box::new(error))
+    }
 }
 
 impl CliError {

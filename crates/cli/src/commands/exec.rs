@@ -43,7 +43,7 @@ fn run_local(context: &Context, args: ExecArgs) -> Result<u8, CliError> {
     let execute = |exec, sink| sandbox.exec_blocking(exec, sink);
     let ended = run_command::run(execute, exec, form, &interruptions);
     let pushed = match (&ended, is_pushed) {
-        (Ok(Ended::Ran { .. }), true) => Some(push(context, &sandbox, intent)?),
+        (Ok(Ended::Ran { .. }), true) => Some(push(context, &sandbox, intent)),
         _ => None,
     };
     let report = sandbox.teardown_blocking(if discard {
@@ -81,9 +81,8 @@ pub(super) fn intent(args: &ExecArgs) -> String {
     })
 }
 
-/// Pushes the branch from inside the sandbox, and opens a pull request with `gh` there.
-fn push(context: &Context, sandbox: &LocalSandbox, intent: String) -> Result<PushResult, CliError> {
-    let token = context.environment.text("GITHUB_TOKEN")?.map(Secret::new);
+/// Pushes the branch, and opens a pull request with `gh` in the sandbox.
+fn push(context: &Context, sandbox: &LocalSandbox, intent: String) -> PushResult {
     let record = sandbox.record();
     let request = PullRequest {
         repo: None,
@@ -92,13 +91,20 @@ fn push(context: &Context, sandbox: &LocalSandbox, intent: String) -> Result<Pus
         blueprint: "exec".to_owned(),
         run_id: record.run_id.to_string(),
     };
-    let runtime = tokio::runtime::Runtime::new().map_err(|source| CliError::Io {
-        doing: "start the threads that push",
-        source,
-    })?;
+    // A token that is no text is none.
+    let token = context.environment.text("GITHUB_TOKEN").ok().flatten();
+    let token = token.map(Secret::new);
     let github = GitHub::default();
-    let pushing = push_and_create_pr(sandbox, &request, token.as_ref(), &github);
-    Ok(runtime.block_on(pushing))
+    match tokio::runtime::Runtime::new() {
+        Ok(runtime) => {
+            let pushing = push_and_create_pr(sandbox, &request, token.as_ref(), &github);
+            runtime.block_on(pushing)
+        }
+        Err(error) => PushResult {
+            error: Some(format!("git push failed: {error}")),
+            ..PushResult::default()
+        },
+    }
 }
 
 /// What came of a push.

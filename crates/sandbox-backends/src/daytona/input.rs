@@ -3,11 +3,14 @@
 //! The input of a session's command carries lines of text only. So it carries the names of the chunks.
 
 use std::io::Read;
+use std::time::Duration;
 
 use holm_daytona_client::{Result, Toolbox};
 use tokio::sync::mpsc;
 
 const CHUNK_BYTES: usize = 256 * 1024;
+/// Between two tries to reach a command that does not read yet.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Input on its way.
 #[derive(Debug)]
@@ -42,16 +45,24 @@ impl Feed {
     }
 
     async fn feed(mut self, toolbox: &Toolbox, session: &str, command: &str) -> Result<()> {
-        let sessions = toolbox.sessions();
         let mut number = 0_u64;
         while let Some(chunk) = self.chunks.recv().await {
             number += 1;
             let path = format!("{}.{number}", self.files);
             toolbox.files().write(&path, chunk).await?;
-            sessions
-                .input(session, command, &number.to_string())
-                .await?;
+            line(toolbox, session, command, &number.to_string()).await?;
         }
-        sessions.input(session, command, "end").await
+        line(toolbox, session, command, "end").await
+    }
+}
+
+/// Types a line. A command that has only just been taken may not read yet, which servers tell by a conflict; it is asked
+/// until it does, or has ended.
+async fn line(toolbox: &Toolbox, session: &str, command: &str, text: &str) -> Result<()> {
+    loop {
+        match toolbox.sessions().input(session, command, text).await {
+            Err(error) if error.is_conflict() => tokio::time::sleep(PAUSE).await,
+            outcome => return outcome,
+        }
     }
 }

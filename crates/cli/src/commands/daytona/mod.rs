@@ -99,6 +99,20 @@ impl Remote {
         Ok((run_id, options))
     }
 
+    /// Deletes one that there is, whatever is in it.
+    fn delete(&self, name: &str) -> Result<(), CliError> {
+        let client = self.options.client()?;
+        let deleting = async {
+            let found = client.get(name).await?;
+            client.delete(&found.id).await
+        };
+        let deleted = self.runtime.block_on(deleting);
+        deleted.map(drop).map_err(|error| CliError::Refused {
+            what: error.to_string(),
+            hint: None,
+        })
+    }
+
     fn attach(&self, name: &str) -> Result<DaytonaSandbox, CliError> {
         let attached = attach_daytona_sandbox(name, self.plain());
         Ok(self.runtime.block_on(attached)?)

@@ -1,6 +1,6 @@
 //! `holm sandbox rm --sandbox daytona`.
 
-use holm_sandbox::{Sandbox, UncommittedWork};
+use holm_sandbox::{Sandbox, TeardownReport, UncommittedWork};
 
 use super::Remote;
 use crate::args::RemoveArgs;
@@ -25,6 +25,11 @@ pub(crate) fn run(context: &Context, args: &RemoveArgs) -> Result<u8, CliError> 
                 tell_end(&report, None);
                 removed.push(RemovedJson::new(name, &report));
             }
+            // One that cannot be started any more has nothing that could be brought home.
+            Err(error) if args.discard => match remote.delete(name) {
+                Ok(()) => removed.push(RemovedJson::new(name, &TeardownReport::default())),
+                Err(_) => failed.push(error),
+            },
             // The others can still be removed.
             Err(error) => failed.push(error),
         }

@@ -65,6 +65,15 @@ async fn commits_without_a_branch_are_kept_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_without_its_git_is_not_taken_for_one_without_work() {
+    let (backend, _recorder, sandbox) = recorded().await;
+    sh(&sandbox, "echo work > new; rm -rf .git").await;
+    let report = sandbox.teardown(UncommittedWork::Keep).await;
+    assert_eq!(report.leftovers.len(), 1, "{report:?}");
+    assert_eq!(backend.existing().await, [sandbox.id()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sandbox_whose_work_cannot_come_home_is_not_deleted() {
     let (backend, _recorder, sandbox) = recorded().await;
     sandbox.write_file("new".as_ref(), b"work").await.unwrap();
