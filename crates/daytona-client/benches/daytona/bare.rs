@@ -31,6 +31,8 @@ impl Bare {
         .into_bytes();
         upload.extend(content);
         upload.extend(format!("\r\n--{BOUNDARY}--\r\n").as_bytes());
+        // Nothing is encrypted here, but a client without a provider cannot be made. Another one may be set already.
+        drop(rustls::crypto::ring::default_provider().install_default());
         Ok(Self {
             http: reqwest::Client::builder().http1_only().build()?,
             toolbox,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use holm_daytona_client::wire::sandbox::CreateSandbox;
+use holm_daytona_client::wire::sandbox::{CreateSandbox, Sandbox};
 use holm_daytona_client::{Client, Settings};
 
 use crate::bare::Bare;
@@ -45,14 +45,28 @@ pub(crate) async fn run(
         ..CreateSandbox::default()
     };
     let sandbox = client.create_started(wish, START_MAX).await?;
-    let toolbox = client.toolbox(&sandbox).await?;
+    let outcome = compare(subject, &client, &sandbox, (content, &file), count, report).await;
+    let deleted = client.delete(&sandbox.id).await;
+    // If both failed, the first is the cause.
+    outcome.and(deleted.map(drop).context("delete the sandbox"))
+}
+
+async fn compare(
+    subject: &Subject,
+    client: &Client,
+    sandbox: &Sandbox,
+    (content, file): (Bytes, &Path),
+    count: Count,
+    report: &mut Report,
+) -> Result<()> {
+    let toolbox = client.toolbox(sandbox).await?;
     let address = format!("{}/{}", sandbox.toolbox_proxy_url, sandbox.id);
     let mut all = vec![
         Contestant::Bare(Bare::new(address, &content)?),
         Contestant::Client(toolbox.clone(), content.clone()),
         Contestant::ClientInMemory(toolbox, content),
     ];
-    let sdks = sdk::start_all(subject, &sandbox.id, &file, report).await?;
+    let sdks = sdk::start_all(subject, &sandbox.id, file, report).await?;
     all.extend(sdks.into_iter().map(Contestant::Sdk));
     let mebibytes = count.bytes >> 20;
     for (work, rounds, title, promise) in [
@@ -82,7 +96,6 @@ pub(crate) async fn run(
             report.promise(&promise, ratio, PROMISED);
         }
     }
-    client.delete(&sandbox.id).await?;
     Ok(())
 }
 
@@ -98,7 +111,7 @@ async fn measure(
     let places = all.len();
     for round in 0..rounds + WARM_UP_ROUNDS {
         // Each begins as often as the others, and comes after each of the others.
-        let step = if round / places % 2 == 0 {
+        let step = if (round / places).is_multiple_of(2) {
             1
         } else {
             places - 1
