@@ -39,7 +39,13 @@ fn to_stdout(error: ExportError) -> CliError {
     let doing = "write to standard output";
     match error {
         ExportError::Write(source) => output_error(doing, source),
-        other => CliError::Io {
+        other @ (ExportError::Read(_)
+        | ExportError::NoExport
+        | ExportError::Version { .. }
+        | ExportError::LineTooLong { .. }
+        | ExportError::CutOff
+        | ExportError::Checksum { .. }
+        | ExportError::Count { .. }) => CliError::Io {
             doing,
             source: io::Error::other(other),
         },

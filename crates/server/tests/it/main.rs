@@ -5,7 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::disallowed_methods,
-    reason = "helpers of tests fail and wait like tests"
+    clippy::print_stderr,
+    reason = "helpers of tests fail, wait and say what they skip like tests"
 )]
 
 mod kernel;

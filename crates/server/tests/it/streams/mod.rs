@@ -156,10 +156,10 @@ impl Events {
 
     /// The id of the last event that was seen.
     fn last_id(&self) -> &str {
-        let ids = self
+        let mut ids = self
             .seen
             .lines()
             .filter_map(|line| line.strip_prefix("id: "));
-        ids.last().unwrap()
+        ids.next_back().unwrap()
     }
 }
