@@ -36,9 +36,7 @@ pub(crate) async fn run(
 ) -> Result<()> {
     let content = content(count.bytes);
     let file = folder.join("file");
-    tokio::fs::write(&file, &content)
-        .await
-        .context("write the file that is sent")?;
+    std::fs::write(&file, &content).context("write the file that is sent")?;
     let client = Client::new(Settings::new(subject.api_url.as_str(), KEY))?;
     let wish = CreateSandbox {
         auto_stop_interval: Some(0),
@@ -66,7 +64,7 @@ async fn compare(
         Contestant::Client(toolbox.clone(), content.clone()),
         Contestant::ClientInMemory(toolbox, content),
     ];
-    let sdks = sdk::start_all(subject, &sandbox.id, file, report).await?;
+    let sdks = sdk::start_all(subject, &sandbox.id, file, report)?;
     all.extend(sdks.into_iter().map(Contestant::Sdk));
     let mebibytes = count.bytes >> 20;
     for (work, rounds, title, promise) in [

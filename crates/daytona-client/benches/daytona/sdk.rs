@@ -1,12 +1,11 @@
 //! The official SDKs, each in a process that lives as long as the measurement and takes its own time.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::report::Report;
 use crate::subject::{KEY, Subject};
@@ -14,13 +13,13 @@ use crate::subject::{KEY, Subject};
 #[derive(Debug)]
 pub(crate) struct Sdk {
     pub(crate) name: &'static str,
-    _process: Child,
+    process: Child,
     to: ChildStdin,
-    from: Lines<BufReader<ChildStdout>>,
+    from: BufReader<ChildStdout>,
 }
 
 /// Those that are installed, with a sandbox in hand.
-pub(crate) async fn start_all(
+pub(crate) fn start_all(
     subject: &Subject,
     sandbox: &str,
     file: &Path,
@@ -48,31 +47,36 @@ pub(crate) async fn start_all(
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("start the {name}"))?;
         let to = process.stdin.take().context("no way to it")?;
         let from = process.stdout.take().context("no way from it")?;
         all.push(Sdk {
             name,
-            _process: process,
+            process,
             to,
-            from: BufReader::new(from).lines(),
+            from: BufReader::new(from),
         });
     }
     Ok(all)
 }
 
 impl Sdk {
-    /// Does it once, and says how long that took.
-    pub(crate) async fn time(&mut self, what: &str) -> Result<Duration> {
+    /// Does it once, and says how long that took. Blocks: while it works, nobody else does.
+    pub(crate) fn time(&mut self, what: &str) -> Result<Duration> {
         let failed = || format!("{}, {what}", self.name);
-        self.to
-            .write_all(format!("{what}\n").as_bytes())
-            .await
-            .with_context(failed)?;
-        let line = self.from.next_line().await.with_context(failed)?;
-        let milliseconds: f64 = line.with_context(failed)?.parse().with_context(failed)?;
+        let mut line = String::new();
+        writeln!(self.to, "{what}").with_context(failed)?;
+        self.from.read_line(&mut line).with_context(failed)?;
+        let milliseconds: f64 = line.trim().parse().with_context(failed)?;
         Ok(Duration::from_secs_f64(milliseconds / 1_000.0))
+    }
+}
+
+impl Drop for Sdk {
+    fn drop(&mut self) {
+        // Already gone, when it failed.
+        let _gone = self.process.kill();
+        let _gone = self.process.wait();
     }
 }
