@@ -44,9 +44,15 @@ holm_read() {
   holm_decode "$2"
   if [ ! -e "./$holm_word" ]; then holm_fail 11; fi
   if [ ! -f "./$holm_word" ]; then holm_fail 13; fi
-  exec 3<"./$holm_word" || holm_fail 14
-  holm_file=$(readlink "/proc/$$/fd/3"; printf x); holm_file=${holm_file%?x}
-  case $holm_file in "$holm_real"/*) ;; *) holm_fail 10 ;; esac
+  holm_tries=0
+  while :; do
+    exec 3<"./$holm_word" || holm_fail 14
+    holm_file=$(readlink "/proc/$$/fd/3"; printf x); holm_file=${holm_file%?x}
+    case $holm_file in "$holm_real"/*) ;; *) holm_fail 10 ;; esac
+    # One that was replaced since it was opened has no name any more: the kernel says `NAME (deleted)`.
+    if [ -e "$holm_file" ] || [ "$holm_tries" -ge 20 ]; then break; fi
+    holm_tries=$((holm_tries + 1))
+  done
   if [ -n "$3" ]; then
     mkdir -p -- "${3%/*}" && cat <&3 >"$3" || holm_fail 14
     holm_file=$3
