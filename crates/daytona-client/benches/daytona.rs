@@ -11,8 +11,7 @@
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    clippy::disallowed_methods,
-    reason = "a benchmark is a program, its tables are its product, and the SDKs run beside it"
+    reason = "a benchmark is a program, and its tables are its product"
 )]
 
 use std::path::{Path, PathBuf};
