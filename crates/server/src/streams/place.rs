@@ -5,15 +5,11 @@ use std::time::Duration;
 
 use holm_store::{PostgresOptions, PostgresStreams, SqliteOptions, SqliteStreams};
 use holm_thread_log::threads::ThreadRules;
-use holm_thread_log::{Command, Rules, StreamStore};
-use tokio::time::MissedTickBehavior;
+use holm_thread_log::{Rules, StoreError, StreamStore};
 
 use super::now;
 use crate::config::{ServerConfig, StreamsPlace};
 use crate::error::{ServeError, chain};
-
-/// Streams that are removed in one go.
-const SWEPT_MAX: usize = 100;
 
 /// Opens the streams of a server.
 pub(crate) async fn open(config: &ServerConfig) -> Result<Arc<dyn StreamStore>, ServeError> {
@@ -46,28 +42,10 @@ pub(crate) async fn open(config: &ServerConfig) -> Result<Arc<dyn StreamStore>, 
     }
 }
 
-/// Removes streams whose time is over, for as long as the server lives. Nobody sees them any more; this gives their space back.
+/// Removes streams whose time is over, for as long as the server lives.
 pub(crate) async fn run_sweeps(streams: Arc<dyn StreamStore>, tick: Duration) {
-    let mut clock = tokio::time::interval(tick);
-    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        clock.tick().await;
-        if let Err(error) = sweep(&*streams).await {
-            tracing::warn!(error = %chain(&error), "expired streams were not removed");
-        }
-    }
-}
-
-async fn sweep(streams: &dyn StreamStore) -> holm_thread_log::Result<()> {
-    loop {
-        let names = streams.overdue(now(), SWEPT_MAX).await?;
-        let is_last = names.len() < SWEPT_MAX;
-        for name in names {
-            // It may have been renewed or removed meanwhile.
-            drop(streams.apply(Command::Expire { name }, now()).await?);
-        }
-        if is_last {
-            return Ok(());
-        }
-    }
+    let tell = |error: &StoreError| {
+        tracing::warn!(error = %chain(error), "expired streams were not removed");
+    };
+    holm_store::sweep(streams, now, tick, tell).await;
 }
