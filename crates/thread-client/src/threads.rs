@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use holm_thread_log::threads::{STREAM_PREFIX, ThreadId, ThreadIdError};
-use holm_thread_log::{NameError, StreamName};
+use holm_thread_log::{NameError, StreamName, json};
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -195,7 +195,8 @@ impl Client {
         let call = self
             .api_call(Method::POST, &["threads", thread, "entries"], action)?
             .header("content-type", "application/json")
-            .body(array(entries));
+            // Also of one: an entry that is an array itself would be taken apart.
+            .body(json::array(entries));
         let (head, body) = self.ask_patiently(&call, patience).await?;
         if head.status == 204 {
             return Ok(Made::Now);
@@ -247,21 +248,6 @@ fn parse<T: DeserializeOwned>(call: &Call, body: &Bytes) -> Result<T> {
         action: call.action.clone(),
         problem: error.to_string(),
     })
-}
-
-/// An array, also of one: an entry that is an array itself would be taken apart.
-pub(crate) fn array(entries: &[Bytes]) -> Bytes {
-    let size: usize = entries.iter().map(|entry| entry.len() + 1).sum();
-    let mut body = BytesMut::with_capacity(size + 2);
-    body.put_u8(b'[');
-    for (index, entry) in entries.iter().enumerate() {
-        if index > 0 {
-            body.put_u8(b',');
-        }
-        body.put_slice(entry);
-    }
-    body.put_u8(b']');
-    body.freeze()
 }
 
 #[cfg(test)]

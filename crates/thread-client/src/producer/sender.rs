@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use holm_thread_log::{Claim, ContentType, ProducerId, StreamName};
+use holm_thread_log::{Claim, ContentType, ProducerId, StreamName, json};
 use tokio::sync::watch;
 
 use crate::client::Client;
 use crate::retry::{BackOff, Jitter};
 use crate::spool::{Batch, Kind, SpoolError};
-use crate::threads::array;
 
 use super::judge::{Sent, Verdict, judge};
 use super::keeper::Keeper;
@@ -145,7 +144,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 fn body(kind: Kind, entries: &[Bytes]) -> Bytes {
     match kind {
-        Kind::Json => array(entries),
+        Kind::Json => json::array(entries),
         Kind::Bytes => entries.concat().into(),
     }
 }
