@@ -1,10 +1,15 @@
 //! What all commands about threads begin with: a server, a key, and something to wait on.
 
 use holm_sandbox::Secret;
-use holm_thread_client::{Client, Settings};
+use holm_thread_client::{
+    Client, Entry, Event, Live, Position, Reader, ReaderOptions, Settings, Thread, stream_name,
+};
 
 use super::Context;
 use crate::error::CliError;
+
+/// A thread that is written to faster than it is read is not waited for.
+const ROUNDS_MAX: usize = 20;
 
 /// Where `holm serve` listens if nobody says otherwise.
 const DEFAULT_URL: &str = "http://127.0.0.1:3986/api";
@@ -41,6 +46,36 @@ fn with_api(url: &str) -> String {
     } else {
         format!("{url}/api")
     }
+}
+
+/// Reads the entries, then the row; and again what has come between them, until both are of one moment. `None` if they never are.
+pub(super) async fn read_whole(
+    client: &Client,
+    thread: &str,
+    mut take: impl FnMut(Entry) -> Result<(), CliError>,
+) -> Result<Option<Thread>, CliError> {
+    let stream = stream_name(thread)?;
+    let mut position = Position::start();
+    for _ in 0..ROUNDS_MAX {
+        let options = ReaderOptions {
+            from: position,
+            live: Live::No,
+            ..ReaderOptions::new(stream.clone())
+        };
+        let mut reader = Reader::new(client.clone(), options);
+        while let Some(event) = reader.next().await? {
+            if let Event::Entry(entry) = event {
+                take(entry)?;
+            }
+        }
+        position = reader.position().clone();
+        // The thread as it is behind the last entry, and not behind one that has come since.
+        let row = client.thread(thread).await?;
+        if row.stream.next_offset == position.offset {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
 }
 
 /// Waits for something of the network.

@@ -5,19 +5,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use holm_thread_client::{
-    Client, Event, ExportEnd, ExportError, ExportWriter, Live, Position, Reader, ReaderOptions,
-    stream_name,
-};
+use holm_thread_client::{Client, ExportEnd, ExportError, ExportWriter};
 
 use super::Context;
-use super::thread::wait_for;
+use super::thread::{read_whole, wait_for};
 use crate::args::ThreadExportArgs;
 use crate::error::CliError;
 use crate::output::{self, output_error};
-
-/// A thread that is written to faster than it is read is not waited for.
-const ROUNDS_MAX: usize = 20;
 
 pub(crate) fn run(context: &Context, args: &ThreadExportArgs) -> Result<u8, CliError> {
     let client = context.thread_client()?;
@@ -104,31 +98,16 @@ async fn export<W: Write>(
     out: W,
     failed: impl Fn(ExportError) -> CliError,
 ) -> Result<(W, ExportEnd), CliError> {
-    let stream = stream_name(thread)?;
     let row = client.thread(thread).await?;
     let mut writer = ExportWriter::begin(out, row).map_err(&failed)?;
-    let mut position = Position::start();
-    for _ in 0..ROUNDS_MAX {
-        let options = ReaderOptions {
-            from: position,
-            live: Live::No,
-            ..ReaderOptions::new(stream.clone())
-        };
-        let mut reader = Reader::new(client.clone(), options);
-        while let Some(event) = reader.next().await? {
-            if let Event::Entry(entry) = event {
-                writer.entry(&entry.data).map_err(&failed)?;
-            }
-        }
-        position = reader.position().clone();
-        // The thread as it is behind the last entry, and not behind one that has come since.
-        let row = client.thread(thread).await?;
-        if row.stream.next_offset == position.offset {
-            return writer.end(row).map_err(&failed);
-        }
+    let whole = read_whole(&client, thread, |entry| {
+        writer.entry(&entry.data).map_err(&failed)
+    });
+    match whole.await? {
+        Some(row) => writer.end(row).map_err(&failed),
+        None => Err(CliError::Refused {
+            what: format!("thread `{thread}` changes faster than it can be exported"),
+            hint: Some("try again when less is written to it".to_owned()),
+        }),
     }
-    Err(CliError::Refused {
-        what: format!("thread `{thread}` changes faster than it can be exported"),
-        hint: Some("try again when less is written to it".to_owned()),
-    })
 }

@@ -2,20 +2,15 @@
 
 use std::path::Path;
 
-use holm_thread_client::{
-    Client, Event, Finding, Live, Position, Reader, ReaderOptions, ThreadCheck, stream_name,
-};
+use holm_thread_client::{Client, Finding, ThreadCheck};
 use serde::Serialize;
 
 use super::Context;
-use super::thread::wait_for;
+use super::thread::{read_whole, wait_for};
 use super::thread_import::read_through;
 use crate::args::ThreadVerifyArgs;
 use crate::error::CliError;
 use crate::output::{self, Tone, tell};
-
-/// A thread that is written to faster than it is read is not waited for.
-const ROUNDS_MAX: usize = 20;
 
 #[derive(Debug, Serialize)]
 struct VerifiedJson {
@@ -78,36 +73,22 @@ fn in_file(path: &Path) -> Result<Verified, CliError> {
     })
 }
 
-/// Reads the entries, then the row; and again what has come between them, until both are of one moment.
 async fn on_server(client: Client, id: &str) -> Result<Verified, CliError> {
-    let stream = stream_name(id)?;
     let mut check = ThreadCheck::default();
-    let mut position = Position::start();
-    for _ in 0..ROUNDS_MAX {
-        let options = ReaderOptions {
-            from: position,
-            live: Live::No,
-            ..ReaderOptions::new(stream.clone())
-        };
-        let mut reader = Reader::new(client.clone(), options);
-        while let Some(event) = reader.next().await? {
-            if let Event::Entry(entry) = event {
-                check.entry(&entry.data);
-                check.offset(&entry.after.offset);
-            }
-        }
-        position = reader.position().clone();
-        let thread = client.thread(id).await?;
-        if thread.stream.next_offset == position.offset {
-            return Ok(Verified {
-                findings: check.findings(&thread),
-                entries: check.entries(),
-                thread: thread.id,
-            });
-        }
+    let whole = read_whole(&client, id, |entry| {
+        check.entry(&entry.data);
+        check.offset(&entry.after.offset);
+        Ok(())
+    });
+    match whole.await? {
+        Some(thread) => Ok(Verified {
+            findings: check.findings(&thread),
+            entries: check.entries(),
+            thread: thread.id,
+        }),
+        None => Err(CliError::Refused {
+            what: format!("thread `{id}` changes faster than it can be checked"),
+            hint: Some("export it, and check the file with `holm thread verify --file`".to_owned()),
+        }),
     }
-    Err(CliError::Refused {
-        what: format!("thread `{id}` changes faster than it can be checked"),
-        hint: Some("export it, and check the file with `holm thread verify --file`".to_owned()),
-    })
 }
