@@ -118,6 +118,10 @@ fn prepared(benchmark: Benchmark) -> Outcome<Command> {
         command.env("HOLM_BENCH_PYTHON", installed.python);
         command.env("HOLM_BENCH_TYPESCRIPT", installed.typescript);
     }
+    let stream_server = setup::stream_server();
+    if stream_server.is_file() {
+        command.env("HOLM_BENCH_DURABLE_STREAMS", stream_server);
+    }
     // Built before; this only finds it again.
     command.env("HOLM_BENCH_HOLM", dist::build()?);
     if let Ok(options) = std::env::var("HOLM_BENCH_OPTIONS") {
