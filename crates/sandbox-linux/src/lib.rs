@@ -96,5 +96,5 @@ pub fn random_hex() -> String {
             filled += count;
         }
     }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:016x}", u64::from_ne_bytes(bytes))
 }

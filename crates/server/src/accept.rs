@@ -11,6 +11,7 @@
 //!   so a client may safely send it again.
 //! - A request that was read is answered, unless the drain at the end takes too long.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -19,21 +20,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt;
 
+use crate::app::App;
 use crate::config::ServerLimits;
 use crate::metrics::{Metrics, OpenGuard};
 
@@ -80,7 +80,7 @@ impl WritePatience {
 /// What connections are served with.
 #[derive(Clone)]
 pub(crate) struct Serving {
-    pub(crate) app: Router,
+    pub(crate) app: App,
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) limits: ServerLimits,
     pub(crate) metrics: Arc<Metrics>,
@@ -195,17 +195,19 @@ impl Serving {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let app = self.app.clone();
-        let service = app.map_request(move |mut request: Request<Incoming>| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
             patience.lift();
             request.extensions_mut().insert(Peer(peer));
             request.extensions_mut().insert(patience.clone());
-            request.map(Body::new)
+            // In memory of its own, which is free again while an answer goes on: most connections only wait.
+            let answer = Box::pin(app.clone().answer(request.map(Body::new)));
+            async move { Ok::<_, Infallible>(answer.await) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.header_patience)
             .max_buf_size(self.limits.header_bytes_max)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+            .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
         let mut connection = pin!(connection);
         let served = tokio::select! {

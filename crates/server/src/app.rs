@@ -1,17 +1,53 @@
 //! All routes of the server, with what every request passes through.
+//!
+//! ```text
+//! request::watch ──▶ preview::intercept ──┬──▶ streams
+//!                                         └──▶ router (everything else)
+//! ```
+//!
+//! Appends are many and small: what the router would add to them costs more than they do.
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use socketioxide::layer::SocketIoLayer;
+use tower::ServiceExt as _;
 
 use crate::error::{ApiError, Plane, render};
 use crate::state::AppState;
 use crate::{api, missing, preview, request, streams, threads, toolbox};
 
-/// The whole server as a service.
-pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
+/// The whole server. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct App {
+    state: AppState,
+    router: Router,
+}
+
+impl App {
+    pub(crate) fn new(state: AppState, events: SocketIoLayer) -> Self {
+        let router = router(state.clone(), events);
+        Self { state, router }
+    }
+
+    pub(crate) async fn answer(self, request: Request) -> Response {
+        let Self { state, router } = self;
+        let route = async |request: Request| {
+            if streams::are_below(request.uri().path()) {
+                return streams::answer(&state, request).await;
+            }
+            router
+                .oneshot(request)
+                .await
+                .unwrap_or_else(|never| match never {})
+        };
+        let inner = async |request| preview::intercept(&state, request, route).await;
+        request::watch(&state, request, inner).await
+    }
+}
+
+fn router(state: AppState, events: SocketIoLayer) -> Router {
     let json_bytes_max = state.config.limits.json_bytes_max;
     let control = api::router()
         .merge(threads::router())
@@ -34,7 +70,6 @@ pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
         .nest("/api/toolbox/{sandbox}/toolbox", inside())
         .nest("/api", control)
         .nest("/toolbox/{sandbox}", inside())
-        .merge(streams::router())
         .merge(api::health::router())
         .merge(
             api::metrics::router().layer(from_fn(|request: Request, next: Next| {
@@ -43,8 +78,6 @@ pub(crate) fn app(state: AppState, events: SocketIoLayer) -> Router {
         )
         .layer(DefaultBodyLimit::max(json_bytes_max))
         .layer(events)
-        .layer(from_fn_with_state(state.clone(), preview::intercept))
-        .layer(from_fn_with_state(state.clone(), request::watch))
         .with_state(state)
 }
 

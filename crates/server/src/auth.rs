@@ -1,6 +1,7 @@
 //! Who asks.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, COOKIE};
@@ -38,11 +39,21 @@ impl FromRequestParts<AppState> for Caller {
 
 /// The caller behind a key, if it is one of ours.
 pub(crate) fn caller(state: &AppState, key: &str) -> Result<Option<Caller>> {
-    let found = keys::verify(&state.store, key)?;
-    Ok(found.map(|key| Caller {
+    let hash = keys::hash(key);
+    if let Some(caller) = state.known_keys.get(&hash) {
+        return Ok(Some(caller));
+    }
+    let looked_up_at = Instant::now();
+    let Some(key) = keys::find(&state.store, &hash)? else {
+        return Ok(None);
+    };
+    let caller = Caller {
         organization: key.organization,
         key_name: key.name,
-    }))
+    };
+    let known = caller.clone();
+    state.known_keys.insert(hash, known, looked_up_at);
+    Ok(Some(caller))
 }
 
 /// Lets a caller into one sandbox's toolbox: by an API key of its organisation, or by the sandbox's own token.

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::clock;
+use crate::known_keys::KNOWN_FOR;
 use crate::records::{ApiKeyRecord, OrganizationRecord};
 
 /// What every key begins with, so that scanners find lost ones.
@@ -81,10 +82,12 @@ pub enum KeyText {
 
 /// The hash under which a key is stored, in hexadecimal.
 pub(crate) fn hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    // Each request with a key passes here.
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    let digest = Sha256::digest(text.as_bytes());
+    let halves = digest.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    halves.map(digit).collect()
 }
 
 /// A random text of 256 bits, for keys and tokens.
@@ -163,9 +166,9 @@ pub fn ensure(store: &Store, given: Option<Hidden>) -> Result<Option<NewKey>, Ke
     if is_weak(text.expose()) {
         return Err(KeyError::TooWeak);
     }
-    if verify(store, text.expose())?.is_none() {
+    if find(store, &hash(text.expose()))?.is_none() {
         // The operator has changed the key: the one before is not theirs any more.
-        match revoke(store, DEFAULT_ORGANIZATION, GIVEN_KEY) {
+        match remove(store, DEFAULT_ORGANIZATION, GIVEN_KEY) {
             Ok(_) | Err(KeyError::Unknown { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -174,8 +177,23 @@ pub fn ensure(store: &Store, given: Option<Hidden>) -> Result<Option<NewKey>, Ke
     Ok(None)
 }
 
-/// Removes a key by its name. What it made stays.
+/// Removes a key by its name. What it made stays. When this returns, no server of this store lets anybody in by it.
 pub fn revoke(store: &Store, organization: &str, name: &str) -> Result<ApiKeyRecord, KeyError> {
+    let key = remove(store, organization, name)?;
+    wait_until_forgotten();
+    Ok(key)
+}
+
+/// Servers know a key for a moment after they have looked it up.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "other processes forget by the clock, and have no way to tell"
+)]
+pub(crate) fn wait_until_forgotten() {
+    std::thread::sleep(KNOWN_FOR);
+}
+
+fn remove(store: &Store, organization: &str, name: &str) -> Result<ApiKeyRecord, KeyError> {
     let unknown = || KeyError::Unknown { name: name.into() };
     let organization = find_organization(store, organization)?.ok_or_else(unknown)?;
     let key: ApiKeyRecord = store
@@ -192,10 +210,9 @@ pub fn find_organization(
     store.find_by_name("", name)
 }
 
-/// The key that a client showed, if it is one.
-pub(crate) fn verify(store: &Store, text: &str) -> Result<Option<ApiKeyRecord>, StoreError> {
-    let hash = hash(text);
-    let found: Option<ApiKeyRecord> = store.get(&hash)?;
+/// The key that a client showed, if it is one, by its hash.
+pub(crate) fn find(store: &Store, hash: &str) -> Result<Option<ApiKeyRecord>, StoreError> {
+    let found: Option<ApiKeyRecord> = store.get(hash)?;
     // Found by its hash, which tells nothing about the key by how long the search took; compared again in
     // constant time so that no collation of the database decides.
     Ok(found.filter(|record| bool::from(record.hash.as_bytes().ct_eq(hash.as_bytes()))))
@@ -219,6 +236,10 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn verify(store: &Store, text: &str) -> Result<Option<ApiKeyRecord>, StoreError> {
+        find(store, &hash(text))
+    }
 
     fn store() -> (tempfile::TempDir, Store) {
         let folder = tempfile::tempdir().unwrap();

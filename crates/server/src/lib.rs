@@ -25,6 +25,7 @@ mod config;
 mod error;
 mod events;
 pub mod keys;
+mod known_keys;
 pub mod machines;
 mod metrics;
 mod missing;

@@ -5,9 +5,8 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderValue, Method, StatusCode};
-use axum::middleware::Next;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use tracing::Instrument;
@@ -30,14 +29,18 @@ pub(crate) struct AnsweredBy(pub(crate) Part);
 /// Gives a request its id, and watches it until the answer has ended.
 ///
 /// Only the path is logged: queries carry tokens.
-pub(crate) async fn watch(State(state): State<AppState>, request: Request, next: Next) -> Response {
+pub(crate) async fn watch(
+    state: &AppState,
+    request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
     let id = id_of(&request);
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let span = tracing::info_span!("request", id, %method, path);
     let open = state.metrics.request_opened();
     let began = Instant::now();
-    let mut response = next.run(request).instrument(span.clone()).await;
+    let mut response = next(request).instrument(span.clone()).await;
     let duration = began.elapsed();
     let status = response.status();
     let by = response.extensions().get::<AnsweredBy>().copied();

@@ -14,13 +14,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::accept::{self, Serving, Stop};
-use crate::app::app;
+use crate::app::App;
 use crate::buffers::Buffers;
 use crate::builds::Builds;
 use crate::builtin;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
 use crate::events;
+use crate::known_keys::KnownKeys;
 use crate::machines::Making;
 use crate::metrics::Metrics;
 use crate::preview::tokens;
@@ -167,6 +168,7 @@ impl Server {
             buffers: Buffers::new(config.limits.answers_bytes_max),
             config,
             store: self.store,
+            known_keys: KnownKeys::default(),
             sandboxes,
             builds: Arc::clone(&builds),
             metrics: Arc::clone(&metrics),
@@ -191,7 +193,7 @@ impl Server {
         aside.push(tokio::spawn(events::run(state.clone(), io, changes)));
         let serving = Serving {
             limits: state.config.limits,
-            app: app(state, events),
+            app: App::new(state, events),
             tls,
             metrics,
         };

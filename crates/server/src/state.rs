@@ -13,6 +13,7 @@ use crate::accept::Stop;
 use crate::buffers::Buffers;
 use crate::builds::Builds;
 use crate::config::ServerConfig;
+use crate::known_keys::KnownKeys;
 use crate::metrics::Metrics;
 use crate::sandboxes::Sandboxes;
 use crate::streams::access::Gate;
@@ -27,6 +28,7 @@ pub(crate) type AppState = Arc<Shared>;
 pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) store: Arc<Store>,
+    pub(crate) known_keys: KnownKeys,
     pub(crate) sandboxes: Arc<Sandboxes>,
     pub(crate) builds: Arc<Builds>,
     pub(crate) metrics: Arc<Metrics>,

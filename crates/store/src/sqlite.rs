@@ -35,6 +35,7 @@ use holm_thread_log::{
     Seen, StreamName, StreamState, StreamStore, Timestamp, Watch,
 };
 
+use self::checkpoint::Log;
 use self::committer::Committer;
 #[cfg(any(test, feature = "testing"))]
 pub use self::faults::{Fault, FaultPoint, Faults};
@@ -63,14 +64,15 @@ impl SqliteStreams {
     /// Opens the database, makes it if it is missing, and brings it to this version. Blocks.
     pub fn open(path: &Path, options: SqliteOptions) -> crate::Result<Self> {
         let lock = lock(path)?;
-        let writer = schema::open(path)?;
+        let mut writer = schema::open(path)?;
+        let log = Log::follow(&mut writer, schema::open(path)?)?;
         let readers: Vec<_> = (0..options.readers.max(1))
             .map(|_| schema::open_reader(path))
             .collect::<crate::Result<_>>()?;
         let hub = Hub::new();
         let readers = Readers::new(readers, options.patience);
         let (queue, jobs) = queue::queue(options.queue_bytes_max, options.patience);
-        let committer = Committer::new(writer, lock, jobs, hub.clone(), options)
+        let committer = Committer::new(writer, log, lock, jobs, hub.clone(), options)
             .doing("read where streams stand")?;
         let recent = committer.recent_entries();
         let committer = std::thread::Builder::new()

@@ -136,7 +136,12 @@ async fn delete_key(
     Path(name): Path<String>,
 ) -> Result<StatusCode> {
     let key = find(&state, &caller, &name)?;
-    tokio::task::spawn_blocking(move || state.store.delete::<ApiKeyRecord>(&key.hash)).await??;
+    tokio::task::spawn_blocking(move || {
+        state.store.delete::<ApiKeyRecord>(&key.hash)?;
+        keys::wait_until_forgotten();
+        Ok::<_, ApiError>(())
+    })
+    .await??;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -21,10 +21,9 @@ mod host;
 mod page;
 pub(crate) mod tokens;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::uri::Authority;
 use axum::http::{StatusCode, header};
-use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::metrics::Part;
@@ -35,9 +34,9 @@ pub(crate) use host::domain;
 
 /// Answers what was sent to a name below the preview domain, and passes everything else on.
 pub(crate) async fn intercept(
-    State(state): State<AppState>,
+    state: &AppState,
     request: Request,
-    next: Next,
+    next: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let (host, second) = (hosts.next(), hosts.next());
@@ -51,13 +50,13 @@ pub(crate) async fn intercept(
         );
     }
     let mut response = match host::parse(host, &domain(&state.config)) {
-        host::Host::Other => return next.run(request).await,
+        host::Host::Other => return next(request).await,
         host::Host::Malformed => page::answer(
             &request,
             StatusCode::NOT_FOUND,
             "There is no preview of this name: they are called PORT-SANDBOX, with a port from 1 to 65535.",
         ),
-        host::Host::Preview(target) => answer(&state, request, &target).await,
+        host::Host::Preview(target) => answer(state, request, &target).await,
     };
     response.extensions_mut().insert(AnsweredBy(Part::Preview));
     response

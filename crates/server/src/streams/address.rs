@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use super::error::{Result, StreamError};
 
 /// Where streams are found. The second is an alias.
-const ROOTS: [&str; 2] = ["/v1/stream/", "/api/stream/"];
+pub(super) const ROOTS: [&str; 2] = ["/v1/stream/", "/api/stream/"];
 
 /// The first part of the paths that the protocol has for itself.
 pub(super) const CONTROL: &str = "__ds";

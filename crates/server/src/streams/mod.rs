@@ -24,16 +24,13 @@ mod read;
 mod show;
 pub(crate) mod subscriptions;
 
-use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::any;
 use holm_thread_log::{Command, Outcome, StreamName, StreamState, Timestamp, Touch};
 
 use crate::accept::WritePatience;
@@ -46,21 +43,32 @@ use error::{Result, StreamError};
 const METHODS: &str = "GET, HEAD, POST, PUT, DELETE, OPTIONS";
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-pub(crate) fn router() -> Router<AppState> {
-    let mut router = Router::new();
-    for path in ["/v1/stream", "/api/stream"] {
-        router = router
-            .route(&format!("{path}/{{*name}}"), any(dispatch))
-            .route(&format!("{path}/"), any(dispatch))
-            .route(path, any(dispatch));
-    }
-    router.layer(from_fn(for_browsers))
+/// Whether a path is one of a stream, or could only be one.
+pub(crate) fn are_below(path: &str) -> bool {
+    let below = |root: &str| {
+        let rest = path.strip_prefix(root.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    address::ROOTS.into_iter().any(below)
 }
 
-async fn dispatch(State(state): State<AppState>, request: Request) -> Response {
-    handle(&state, request)
-        .await
-        .unwrap_or_else(IntoResponse::into_response)
+pub(crate) async fn answer(state: &AppState, request: Request) -> Response {
+    if request.method() == Method::OPTIONS {
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        for_browsers(response.headers_mut(), Answer::Preflight);
+        return response;
+    }
+    let handled = handle(state, request).await;
+    let mut response = handled.unwrap_or_else(IntoResponse::into_response);
+    for_browsers(response.headers_mut(), Answer::Proper);
+    response
+}
+
+/// To what browsers ask: whether they may ask, or what they want.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Preflight,
+    Proper,
 }
 
 async fn handle(state: &AppState, request: Request) -> Result<Response> {
@@ -128,14 +136,7 @@ fn unexpected(outcome: &Outcome) -> StreamError {
 }
 
 /// What browsers need in every answer. There are no cookies here, so any page may ask that has a key.
-async fn for_browsers(request: Request, next: Next) -> Response {
-    let is_preflight = request.method() == Method::OPTIONS;
-    let mut response = if is_preflight {
-        StatusCode::NO_CONTENT.into_response()
-    } else {
-        next.run(request).await
-    };
-    let headers = response.headers_mut();
+fn for_browsers(headers: &mut HeaderMap, kind: Answer) {
     let mut insert = |name: HeaderName, text: &'static str| {
         headers.insert(name, HeaderValue::from_static(text));
     };
@@ -143,10 +144,9 @@ async fn for_browsers(request: Request, next: Next) -> Response {
     insert(RESOURCE_POLICY, "cross-origin");
     insert(ACCESS_CONTROL_ALLOW_ORIGIN, "*");
     insert(ACCESS_CONTROL_EXPOSE_HEADERS, headers::EXPOSED);
-    if is_preflight {
+    if kind == Answer::Preflight {
         insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
         insert(ACCESS_CONTROL_ALLOW_HEADERS, headers::ALLOWED);
         insert(ACCESS_CONTROL_MAX_AGE, "86400");
     }
-    response
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use holm_thread_log::{Batch, Changes, Decision, Facts, Hub, Need, Rules, StreamId};
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::checkpoint::LogSize;
+use super::checkpoint::Log;
 use super::failure::{Disk, Failure};
 use super::faults::FaultPoint;
 use super::options::SqliteOptions;
@@ -47,18 +47,18 @@ pub(super) struct Committer {
     /// The last id that was given to a stream, and the last one that the database knows of.
     last_id: u64,
     stored_last_id: u64,
-    log: LogSize,
+    log: Log,
 }
 
 impl Committer {
     pub(super) fn new(
-        mut connection: Connection,
+        connection: Connection,
+        log: Log,
         lock: File,
         jobs: Jobs,
         hub: Hub,
         options: SqliteOptions,
     ) -> rusqlite::Result<Self> {
-        let log = LogSize::follow(&mut connection)?;
         connection.set_prepared_statement_cache_capacity(64);
         let last_id = lookup::last_id(&connection)?;
         let recent = Recent::read(&connection, options.recent_bytes_max)?;
