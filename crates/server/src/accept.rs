@@ -175,9 +175,21 @@ impl Serving {
         stop: watch::Receiver<Stop>,
     ) {
         let patience = stream.patience.clone();
-        let Some(tls) = &self.tls else {
-            return self.requests(stream, peer, patience, stop).await;
-        };
+        match &self.tls {
+            None => self.requests(stream, peer, patience, stop).await,
+            // Apart, because it is large: connections without it need not have its size.
+            Some(tls) => Box::pin(self.over_tls(tls, stream, peer, stop)).await,
+        }
+    }
+
+    async fn over_tls(
+        &self,
+        tls: &TlsAcceptor,
+        stream: Counted<TcpStream>,
+        peer: SocketAddr,
+        stop: watch::Receiver<Stop>,
+    ) {
+        let patience = stream.patience.clone();
         match tokio::time::timeout(HANDSHAKE_PATIENCE, tls.accept(stream)).await {
             Ok(Ok(stream)) => self.requests(stream, peer, patience, stop).await,
             Ok(Err(error)) => tracing::debug!(%peer, %error, "a TLS handshake failed"),
