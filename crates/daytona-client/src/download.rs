@@ -15,6 +15,9 @@ use crate::{ClientError, Result, Toolbox, answer};
 /// What is read of why a file did not come.
 const REASON_BYTES_MAX: usize = 64 * 1024;
 
+/// What may follow the form.
+const EPILOGUE_BYTES_MAX: usize = 64 * 1024;
+
 /// The beginning of what came for one of the paths.
 #[derive(Debug)]
 pub enum DownloadPart {
@@ -39,6 +42,8 @@ pub struct Downloads {
     /// What is left of the file that began last, if the server said how long it is.
     left: Option<u64>,
     is_in_part: bool,
+    /// How many parts may still come: one for each path.
+    parts_left: usize,
 }
 
 pub(crate) async fn download_many(toolbox: &Toolbox, paths: Vec<String>) -> Result<Downloads> {
@@ -47,6 +52,7 @@ pub(crate) async fn download_many(toolbox: &Toolbox, paths: Vec<String>) -> Resu
         paths => format!("download {} files", paths.len()),
     };
     let call = toolbox.call(Method::POST, &["files", "bulk-download"], action.as_str())?;
+    let parts_left = paths.len();
     let body = FilesDownloadRequest { paths };
     // It only reads.
     let response = call.repeatable().body(&body)?.open().await?;
@@ -66,6 +72,7 @@ pub(crate) async fn download_many(toolbox: &Toolbox, paths: Vec<String>) -> Resu
         toolbox: toolbox.clone(),
         left: None,
         is_in_part: false,
+        parts_left,
     })
 }
 
@@ -78,12 +85,14 @@ impl Downloads {
         loop {
             match self.event().await? {
                 Event::Part(headers) => {
+                    let parts_left = self.parts_left.checked_sub(1);
+                    self.parts_left = parts_left
+                        .ok_or_else(|| self.broken("more came than was asked for".to_owned()))?;
                     self.is_in_part = true;
                     return self.begin(headers).await.map(Some);
                 }
                 Event::End => {
-                    // To its end, so that the connection can be used again.
-                    while self.receive().await?.is_some() {}
+                    self.skip_epilogue().await?;
                     return Ok(None);
                 }
                 Event::Data(_) | Event::PartEnd | Event::Starved => {}
@@ -113,6 +122,18 @@ impl Downloads {
         Ok(None)
     }
 
+    /// To the end of the answer, so that the connection can be used again. One that goes on and on is given up with it.
+    async fn skip_epilogue(&mut self) -> Result<()> {
+        let mut count = 0;
+        while let Some(bytes) = self.receive().await? {
+            count += bytes.len();
+            if count > EPILOGUE_BYTES_MAX {
+                return Err(self.broken("it does not end".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
     fn count(&mut self, bytes: &Bytes) -> Result<()> {
         let Some(left) = self.left else {
             return Ok(());
@@ -138,8 +159,12 @@ impl Downloads {
         }
         let mut reason = Vec::new();
         while let Some(chunk) = self.chunk().await? {
-            let room = REASON_BYTES_MAX.saturating_sub(reason.len());
-            reason.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+            reason.extend_from_slice(&chunk);
+            if reason.len() > REASON_BYTES_MAX {
+                return Err(
+                    self.broken(format!("the reason why `{path}` does not come is too long"))
+                );
+            }
         }
         let status = serde_json::from_slice::<DaemonErrorBody>(&reason)
             .map(|body| body.status_code)
