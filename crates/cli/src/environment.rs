@@ -38,8 +38,8 @@ pub(crate) const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "HOLM_LOG",
-        meaning: "What `holm serve` and `holm stream-proxy` log, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`).",
-        default: "`info`",
+        meaning: "What `holm serve` and `holm stream-proxy` log, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`). With `--sandbox daytona` it shows what is asked of the server (`debug`).",
+        default: "`info`; with `--sandbox daytona` nothing is logged",
     },
     Variable {
         name: "HOLM_CONFIG",

@@ -55,7 +55,7 @@ fn to_stderr(text: &str) {
 
 /// Writes a line of data. Its control characters are escaped.
 pub(crate) fn data(line: &str) -> Result<(), CliError> {
-    raw(&format!("{}\n", printable(line)))
+    raw(&format!("{}\n", printable_line(line)))
 }
 
 /// Writes data as one line of JSON.
@@ -93,11 +93,22 @@ pub(crate) fn printable(text: &str) -> String {
         match character {
             '\n' => clean.push_str("\n    "),
             '\t' => clean.push('\t'),
-            character if character.is_control() => clean.extend(character.escape_default()),
+            character if acts(character) => clean.extend(character.escape_default()),
             character => clean.push(character),
         }
     }
     clean
+}
+
+/// The same in one line, for a cell of a table or a line of data.
+pub(crate) fn printable_line(text: &str) -> String {
+    printable(text).replace("\n    ", "\\n")
+}
+
+/// Whether a character does something to a terminal besides being shown, such as turning the direction of what follows.
+fn acts(character: char) -> bool {
+    let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    character.is_control() || turns
 }
 
 /// A branch that outlived its sandbox, as JSON.
@@ -161,5 +172,7 @@ mod tests {
             printable("a\u{1b}[2Jb\nhint: rm\n"),
             "a\\u{1b}[2Jb\n    hint: rm"
         );
+        assert_eq!(printable("\u{9b}2J\u{202e}"), "\\u{9b}2J\\u{202e}");
+        assert_eq!(printable_line("a\nb\t\n"), "a\\nb");
     }
 }

@@ -15,6 +15,9 @@ use crate::{ClientError, Result, Toolbox, answer};
 /// What is read of why a file did not come.
 const REASON_BYTES_MAX: usize = 64 * 1024;
 
+/// What may follow the form.
+const EPILOGUE_BYTES_MAX: usize = 64 * 1024;
+
 /// The beginning of what came for one of the paths.
 #[derive(Debug)]
 pub enum DownloadPart {
@@ -37,6 +40,8 @@ pub struct Downloads {
     form: Multipart,
     toolbox: Toolbox,
     is_in_part: bool,
+    /// How many parts may still come: one for each path.
+    parts_left: usize,
 }
 
 pub(crate) async fn download_many(toolbox: &Toolbox, paths: Vec<String>) -> Result<Downloads> {
@@ -45,6 +50,7 @@ pub(crate) async fn download_many(toolbox: &Toolbox, paths: Vec<String>) -> Resu
         paths => format!("download {} files", paths.len()),
     };
     let call = toolbox.call(Method::POST, &["files", "bulk-download"], action.as_str())?;
+    let parts_left = paths.len();
     let body = FilesDownloadRequest { paths };
     // It only reads.
     let response = call.repeatable().body(&body)?.open().await?;
@@ -64,6 +70,7 @@ pub(crate) async fn download_many(toolbox: &Toolbox, paths: Vec<String>) -> Resu
         form: Multipart::new(&boundary, Lengths::Trusted),
         toolbox: toolbox.clone(),
         is_in_part: false,
+        parts_left,
     })
 }
 
@@ -76,12 +83,14 @@ impl Downloads {
         loop {
             match self.event().await? {
                 Event::Part(headers) => {
+                    let parts_left = self.parts_left.checked_sub(1);
+                    self.parts_left = parts_left
+                        .ok_or_else(|| self.broken("more came than was asked for".to_owned()))?;
                     self.is_in_part = true;
                     return self.begin(headers).await.map(Some);
                 }
                 Event::End => {
-                    // To its end, so that the connection can be used again.
-                    while self.receive().await?.is_some() {}
+                    self.skip_epilogue().await?;
                     return Ok(None);
                 }
                 Event::Data(_) | Event::PartEnd | Event::Starved => {}
@@ -101,6 +110,18 @@ impl Downloads {
         Ok(None)
     }
 
+    /// To the end of the answer, so that the connection can be used again. One that goes on and on is given up with it.
+    async fn skip_epilogue(&mut self) -> Result<()> {
+        let mut count = 0;
+        while let Some(bytes) = self.receive().await? {
+            count += bytes.len();
+            if count > EPILOGUE_BYTES_MAX {
+                return Err(self.broken("it does not end".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
     async fn begin(&mut self, headers: PartHeaders) -> Result<DownloadPart> {
         let path = headers.file_name.unwrap_or_default();
         if headers.name != "error" {
@@ -111,8 +132,12 @@ impl Downloads {
         }
         let mut reason = Vec::new();
         while let Some(chunk) = self.chunk().await? {
-            let room = REASON_BYTES_MAX.saturating_sub(reason.len());
-            reason.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+            reason.extend_from_slice(&chunk);
+            if reason.len() > REASON_BYTES_MAX {
+                return Err(
+                    self.broken(format!("the reason why `{path}` does not come is too long"))
+                );
+            }
         }
         let status = serde_json::from_slice::<DaemonErrorBody>(&reason)
             .map(|body| body.status_code)

@@ -15,6 +15,8 @@ use memchr::memmem::Finder;
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// RFC 2046 allows 70.
 const BOUNDARY_BYTES_MAX: usize = 200;
+/// What may come before the first part. Nobody sends any.
+const PREAMBLE_BYTES_MAX: usize = 64 * 1024;
 
 /// What the bytes mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +47,8 @@ pub struct PartHeaders {
 /// The body is not what its content type says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MultipartError {
+    #[error("no part begins in the first {PREAMBLE_BYTES_MAX} bytes")]
+    PreambleTooLong,
     #[error("a part has more than {HEADER_BYTES_MAX} bytes of headers")]
     HeadersTooLong,
     #[error("a part's headers are malformed")]
@@ -77,6 +81,8 @@ pub struct Multipart {
     lengths: Lengths,
     /// What is left of the part, if its length is known and counts.
     left: Option<u64>,
+    /// How much came before the first part.
+    preamble_bytes: usize,
     is_ended: bool,
 }
 
@@ -100,6 +106,7 @@ impl Multipart {
             delimiter,
             lengths,
             left: None,
+            preamble_bytes: 0,
             is_ended: false,
         }
     }
@@ -144,8 +151,12 @@ impl Multipart {
             self.state = State::AfterDelimiter;
             return self.next_event();
         }
-        let kept = self.possible_delimiter();
-        drop(self.buffer.split_to(self.buffer.len() - kept));
+        let skipped = self.buffer.len() - self.possible_delimiter();
+        drop(self.buffer.split_to(skipped));
+        self.preamble_bytes += skipped;
+        if self.preamble_bytes > PREAMBLE_BYTES_MAX {
+            return Err(MultipartError::PreambleTooLong);
+        }
         Ok(Event::Starved)
     }
 

@@ -19,6 +19,8 @@ use tokio_util::task::AbortOnDropHandle;
 pub enum Fault {
     /// The connection is reset, and the server never sees the request.
     Reset,
+    /// The server never sees it, and nobody ever answers.
+    Silence,
     /// The server never sees it, and somebody else answers in its place.
     Status {
         status: u16,

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use holm_sandbox::{Secret, TeardownReport, UncommittedWork, shell_quote};
-use holm_sandbox_backends::daytona::{GitHub, PullRequest, PushResult, push_and_create_pr};
+use holm_sandbox::{Sandbox, Secret, TeardownReport, UncommittedWork, shell_quote};
+use holm_sandbox_backends::daytona::{
+    Opener, PullRequest, PushResult, commit_uncommitted, push_and_create_pr,
+};
 use holm_sandbox_backends::local::{IsolationKind, LocalSandbox, Stay};
 
 use super::run_command::{self, Ended, OutcomeJson, OutputForm, SandboxJson};
@@ -12,7 +14,7 @@ use super::{Context, daytona};
 use crate::args::{ExecArgs, SandboxArgs, SandboxKind};
 use crate::error::CliError;
 use crate::output::{self, BranchJson, Tone, describe_branch, teardown_warnings, tell};
-use crate::signals::Interruptions;
+use crate::signals::{Heir, Interruptions};
 
 pub(crate) fn run(context: &Context, args: ExecArgs) -> Result<u8, CliError> {
     match context.backend(args.sandbox.backend)? {
@@ -33,7 +35,7 @@ fn run_local(context: &Context, args: ExecArgs) -> Result<u8, CliError> {
     let form = OutputForm::of(&command);
     let exec = run_command::prepare(command, None, &context.environment)?;
     let runtime = context.start()?;
-    let interruptions = Interruptions::install()?;
+    let interruptions = Interruptions::install(Heir::NextCall)?;
 
     let sandbox = runtime.create(&sandbox_args.to_options(Stay::Throwaway, None))?;
     let warnings = creation_warnings(&sandbox, &sandbox_args);
@@ -42,18 +44,19 @@ fn run_local(context: &Context, args: ExecArgs) -> Result<u8, CliError> {
     }
     let execute = |exec, sink| sandbox.exec_blocking(exec, sink);
     let ended = run_command::run(execute, exec, form, &interruptions);
-    let pushed = match (&ended, is_pushed) {
-        (Ok(Ended::Ran { .. }), true) => Some(push(context, &sandbox, intent)),
-        _ => None,
-    };
-    let report = sandbox.teardown_blocking(if discard {
+    let work = if discard {
         UncommittedWork::Discard
     } else {
         UncommittedWork::Keep
-    });
+    };
+    let pushed = match (&ended, is_pushed, interruptions.killed_by()) {
+        (Ok(Ended::Ran { .. }), true, None) => Some(push(context, &sandbox, intent, work)),
+        _ => None,
+    };
+    let report = sandbox.teardown_blocking(work);
     tell_end(&report, sandbox_args.repo.as_deref());
     if let Some(pushed) = &pushed {
-        tell_pushed(pushed);
+        tell_pushed(pushed, branch_of(sandbox.record()).unwrap_or_default());
     }
     let ended = ended?;
     match (&ended, form) {
@@ -81,11 +84,15 @@ pub(super) fn intent(args: &ExecArgs) -> String {
     })
 }
 
-/// Pushes the branch, and opens a pull request with `gh` in the sandbox.
-fn push(context: &Context, sandbox: &LocalSandbox, intent: String) -> PushResult {
+/// Pushes the branch, and opens a pull request with `gh`.
+fn push(
+    context: &Context,
+    sandbox: &LocalSandbox,
+    intent: String,
+    work: UncommittedWork,
+) -> PushResult {
     let record = sandbox.record();
     let request = PullRequest {
-        repo: None,
         branch: branch_of(record).unwrap_or_default().to_owned(),
         intent,
         blueprint: "exec".to_owned(),
@@ -94,21 +101,43 @@ fn push(context: &Context, sandbox: &LocalSandbox, intent: String) -> PushResult
     // A token that is no text is none.
     let token = context.environment.text("GITHUB_TOKEN").ok().flatten();
     let token = token.map(Secret::new);
-    let github = GitHub::default();
-    match tokio::runtime::Runtime::new() {
-        Ok(runtime) => {
-            let pushing = push_and_create_pr(sandbox, &request, token.as_ref(), &github);
-            runtime.block_on(pushing)
-        }
-        Err(error) => PushResult {
-            error: Some(format!("git push failed: {error}")),
-            ..PushResult::default()
-        },
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return not_pushed(error),
+    };
+    let opener = Opener::Gh(sandbox);
+    runtime.block_on(push_all(sandbox, &request, token.as_ref(), opener, work))
+}
+
+/// With the work that is not committed yet, unless it is to be thrown away.
+pub(super) async fn push_all(
+    sandbox: &dyn Sandbox,
+    request: &PullRequest,
+    token: Option<&Secret>,
+    opener: Opener<'_>,
+    work: UncommittedWork,
+) -> PushResult {
+    // Without a token nothing is pushed, and so nothing has to be committed.
+    if let (UncommittedWork::Keep, Some(_)) = (work, token)
+        && let Err(error) = commit_uncommitted(sandbox).await
+    {
+        return not_pushed(error);
+    }
+    push_and_create_pr(sandbox, request, token, opener).await
+}
+
+pub(super) fn not_pushed(error: impl std::fmt::Display) -> PushResult {
+    PushResult {
+        error: Some(format!("git push failed: {error}")),
+        ..PushResult::default()
     }
 }
 
 /// What came of a push.
-pub(super) fn tell_pushed(pushed: &PushResult) {
+pub(super) fn tell_pushed(pushed: &PushResult, branch: &str) {
+    if pushed.pushed {
+        output::say(&format!("pushed branch {branch}"));
+    }
     if let Some(url) = &pushed.pr_url {
         output::say(&format!("opened pull request {url}"));
     }
@@ -180,7 +209,7 @@ fn is_current(path: &Path) -> bool {
 }
 
 /// Plain words are easier to read without quotes.
-fn quote_if_needed(word: &str) -> String {
+pub(super) fn quote_if_needed(word: &str) -> String {
     let is_plain = !word.is_empty()
         && word
             .bytes()

@@ -51,7 +51,7 @@ pub(crate) enum Ended {
         outcome: ExecOutcome,
         code: u8,
     },
-    /// A signal came before it was started.
+    /// A signal came before it was started, or before anything was known of it.
     NotStarted {
         code: u8,
     },
@@ -80,6 +80,16 @@ pub(crate) struct OutcomeJson {
     pub(crate) warnings: Vec<String>,
     #[serde(rename = "pushResult", skip_serializing_if = "Option::is_none")]
     pub(crate) push_result: Option<PushResult>,
+    /// Where the ports that the command served could be seen, if the sandbox's server has such addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) previews: Option<Vec<PreviewJson>>,
+}
+
+/// The address of a port; whoever has it can see the port for an hour.
+#[derive(Debug, Serialize)]
+pub(crate) struct PreviewJson {
+    pub(crate) port: u16,
+    pub(crate) url: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -133,6 +143,7 @@ impl OutcomeJson {
             branches: Vec::new(),
             warnings: Vec::new(),
             push_result: None,
+            previews: None,
         }
     }
 }
@@ -221,9 +232,8 @@ pub(crate) fn run(
     interruptions: &Interruptions,
 ) -> Result<Ended, CliError> {
     if let Some(signal) = interruptions.before_start() {
-        return Ok(Ended::NotStarted {
-            code: code_of(exit_code_for_signal(signal)),
-        });
+        let code = signal_code(signal);
+        return Ok(Ended::NotStarted { code });
     }
     let (requests, receiver) = interruptions.running();
     let failure = SharedFailure::default();
@@ -252,11 +262,16 @@ pub(crate) fn run(
         ));
     }
     let code = match interruptions.killed_by() {
-        Some(signal) => code_of(exit_code_for_signal(signal)),
+        Some(signal) => signal_code(signal),
         None if outcome.timed_out => EXIT_TIMED_OUT,
         None => code_of(outcome.exit_code),
     };
     Ok(Ended::Ran { outcome, code })
+}
+
+/// What is told of a command that a signal ended, or that was not begun because of one.
+pub(crate) fn signal_code(signal: i32) -> u8 {
+    code_of(exit_code_for_signal(signal))
 }
 
 /// The kernel knows no other codes; if a backend does, it must not look like success.

@@ -5,7 +5,7 @@ use super::{Context, daytona};
 use crate::args::{SandboxExecArgs, SandboxKind};
 use crate::error::CliError;
 use crate::output::{self, Tone, tell};
-use crate::signals::Interruptions;
+use crate::signals::{Heir, Interruptions};
 
 pub(crate) fn run(context: &Context, args: SandboxExecArgs) -> Result<u8, CliError> {
     match context.backend(args.backend)? {
@@ -15,7 +15,7 @@ pub(crate) fn run(context: &Context, args: SandboxExecArgs) -> Result<u8, CliErr
     let form = OutputForm::of(&args.command);
     let exec = run_command::prepare(args.command, args.cwd, &context.environment)?;
     let runtime = context.start()?;
-    let interruptions = Interruptions::install()?;
+    let interruptions = Interruptions::install(Heir::NextCall)?;
     let sandbox = runtime.open(&args.name)?;
     for warning in sandbox.warnings() {
         tell(Tone::Warning, warning);

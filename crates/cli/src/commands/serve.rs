@@ -11,6 +11,7 @@ use holm_server::{
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::Context;
 use crate::args::{BuildReach, LogFormat, ServeArgs};
@@ -96,7 +97,7 @@ pub(super) fn start_log(context: &Context, format: LogFormat) -> Result<(), CliE
         hint: Some("write it as `info` or `info,holm_server=debug`".to_owned()),
     })?;
     let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(without_keys(filter))
         .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => {
@@ -108,6 +109,15 @@ pub(super) fn start_log(context: &Context, format: LogFormat) -> Result<(), CliE
         LogFormat::Json => log.json().flatten_event(true).init(),
     }
     Ok(())
+}
+
+/// At its finest, the WebSocket library shows requests with the key in them.
+fn without_keys(filter: EnvFilter) -> EnvFilter {
+    let quieter = "tungstenite=debug".parse();
+    match (filter.max_level_hint(), quieter) {
+        (Some(LevelFilter::TRACE), Ok(quieter)) => filter.add_directive(quieter),
+        (Some(_) | None, _) => filter,
+    }
 }
 
 async fn serve(

@@ -11,6 +11,7 @@
 
 mod help;
 mod help_sandbox;
+mod hostile_server;
 mod kernel;
 mod serve;
 mod serve_data;

@@ -8,6 +8,7 @@
 
 mod create;
 mod encryption;
+mod hostile;
 mod kernel;
 mod lists;
 mod requests;

@@ -26,6 +26,8 @@ pub(crate) enum Reply {
     Cut(Vec<u8>),
     /// These bytes, as they are, and then nothing, for ever.
     Stall(Vec<u8>),
+    /// These bytes, as they are, and then the others again and again, until the client has gone.
+    Endless(Vec<u8>, Vec<u8>),
     /// A WebSocket with this subprotocol, if any.
     Socket(Option<&'static str>, Vec<Frame>),
 }
@@ -178,6 +180,10 @@ async fn serve(mut stream: TcpStream, script: Arc<Mutex<Script>>, seen: Arc<Mute
         Reply::Stall(bytes) => {
             drop(stream.write_all(&bytes).await);
             std::future::pending::<()>().await;
+        }
+        Reply::Endless(bytes, again) => {
+            drop(stream.write_all(&bytes).await);
+            while stream.write_all(&again).await.is_ok() {}
         }
         Reply::Socket(subprotocol, frames) => {
             socket(stream, &request, subprotocol, frames).await;

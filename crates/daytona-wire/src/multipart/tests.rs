@@ -77,6 +77,7 @@ fn what_is_no_form_is_refused() {
             "--xyz\r\nContent-Disposition: form-data; name=\"a\r\n\r\n\r\n--xyz--",
             MultipartError::MalformedHeaders,
         ),
+        (&"x".repeat(100_000), MultipartError::PreambleTooLong),
         ("--xyzzy\r\n", MultipartError::MalformedBoundary),
         (&giant, MultipartError::HeadersTooLong),
         (headers, MultipartError::Truncated),

@@ -29,6 +29,9 @@ const BRANCHES_MAX: usize = 200;
 /// More than this is not brought home.
 const BUNDLE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
+/// Ids are of 36 characters.
+const ID_CHARACTERS_MAX: usize = 64;
+
 /// What a script said about one branch.
 #[derive(Debug, PartialEq, Eq)]
 struct Branch {
@@ -182,7 +185,7 @@ impl Inner {
         repository: &Repository,
         archive: &str,
     ) -> Result<PathBuf> {
-        let name = format!("{}-{}.bundle", repository.repo.name, self.id);
+        let name = format!("{}-{}.bundle", repository.repo.name, plain(&self.id));
         let path = folder.join(name);
         let part = path.with_extension("part");
         fs::create_dir_all(folder).map_err(at("make folder", folder))?;
@@ -250,6 +253,16 @@ fn branch(line: &str) -> Option<Branch> {
     })
 }
 
+/// The server's word for a sandbox, as a part of a file's name: it may say anything, and leads nowhere else.
+fn plain(id: &str) -> String {
+    let letters = id.chars().take(ID_CHARACTERS_MAX);
+    let plain = |letter: char| match letter {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' => letter,
+        _ => '_',
+    };
+    letters.map(plain).collect()
+}
+
 /// An error with its causes, in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -264,6 +277,13 @@ fn chain(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_names_a_file_and_no_place() {
+        assert_eq!(plain("0a-Z9"), "0a-Z9");
+        assert_eq!(plain("/../../etc/x.y\0"), "_______etc_x_y_");
+        assert_eq!(plain(&"x".repeat(10_000)).len(), ID_CHARACTERS_MAX);
+    }
 
     #[test]
     fn only_well_formed_lines_count() {

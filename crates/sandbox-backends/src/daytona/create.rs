@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! check the options ──▶ create ──▶ clone the default branch ──▶ create the branch ──▶ check it out
-//!                                   └──────────────┴── failed ──┴──▶ delete the sandbox
+//!                     └─────────────┴──────────────┴── failed ──┴──▶ delete the sandbox
 //! ```
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -17,13 +18,14 @@ use holm_sandbox::{GitHubRepo, Result, SandboxError, is_local_path, parse_github
 
 use super::again::again;
 use super::branch::{GIT_USER, Repository, check_branch, commit_in};
-use super::errors::remote;
+use super::errors::{not_cloned, not_created, remote, unusable, with_hint};
 use super::inside;
 use super::options::{
     DEFAULT_SNAPSHOT, DEFAULT_TARGET, LABEL_BRANCH, LABEL_ENVIRONMENT, LABEL_REPOSITORY, LABEL_RUN,
     LABEL_THREAD, SandboxOptions, WORKSPACE,
 };
 use super::sandbox::{DaytonaSandbox, Inner, State};
+use super::unfinished::Unfinished;
 
 /// From the request to a sandbox that runs; snapshots that are not at hand are fetched first.
 const START_PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -32,33 +34,70 @@ const PLAIN_FOLDER: &str = "work";
 const LOCAL_PATH: &str =
     "Daytona sandbox requires a GitHub repo URL (e.g. org/repo), not a local path";
 
-/// Makes a sandbox, clones the repository's default branch, and checks out a new branch.
+/// What came of making a sandbox that may be called off.
+#[derive(Debug)]
+pub enum Creation<Why> {
+    Made(Box<DaytonaSandbox>),
+    CalledOff {
+        why: Why,
+        /// The name of a sandbox that may be there all the same, since the server did not say.
+        left_behind: Option<String>,
+    },
+}
+
+/// Makes a sandbox, clones the repository's default branch, and checks out a new branch. If the future is dropped, what there
+/// is of the sandbox is deleted as long as the runtime lives.
 ///
 /// # Errors
 ///
 /// [`SandboxError::Invalid`] before any call; [`SandboxError::Backend`] when a step failed, in which case no sandbox is left.
 pub async fn create_daytona_sandbox(options: SandboxOptions) -> Result<DaytonaSandbox> {
+    let never = std::future::pending::<Infallible>();
+    match create_daytona_sandbox_unless(options, never).await? {
+        Creation::Made(sandbox) => Ok(*sandbox),
+        Creation::CalledOff { why, .. } => match why {},
+    }
+}
+
+/// The same, until somebody wants it no more: then what there is of it is deleted, for which a server that does not answer
+/// gets a quarter of a minute.
+///
+/// # Errors
+///
+/// Those of [`create_daytona_sandbox`].
+pub async fn create_daytona_sandbox_unless<Why>(
+    options: SandboxOptions,
+    called_off: impl Future<Output = Why>,
+) -> Result<Creation<Why>> {
     let mut settings = options.daytona.settings()?;
     let repo = repository_of(&options)?;
     if let Some(timeout) = options.operation_timeout {
         settings.deadlines.git = timeout;
     }
-    let client =
-        Client::new(settings).map_err(|error| remote("use the settings for Daytona", error))?;
-    let request = request(&options, repo.as_ref());
-    let doing = "create a Daytona sandbox";
-    let record = client.create_started(request, START_PATIENCE).await;
-    let record = record.map_err(|error| remote(doing, error))?;
-    // Until all is done: what goes wrong from here on leaves no sandbox behind.
-    let mut unfinished = Unfinished::new(&client, &record.id);
-    match bootstrap(&client, &record, &options, repo).await {
-        Ok(sandbox) => {
-            unfinished.is_armed = false;
-            Ok(sandbox)
+    let client = Client::new(settings).map_err(unusable)?;
+    let mut unfinished = Unfinished::begin(&client, request(&options, repo.as_ref()));
+    let making = async {
+        let started = unfinished.started(START_PATIENCE).await;
+        let record = started.map_err(not_created)?;
+        bootstrap(&client, &record, &options, repo).await
+    };
+    let made = tokio::select! {
+        made = making => Ok(made),
+        why = called_off => Err(why),
+    };
+    match made {
+        Ok(Ok(sandbox)) => {
+            unfinished.finished();
+            Ok(Creation::Made(Box::new(sandbox)))
         }
-        Err(error) => {
-            unfinished.delete().await;
-            Err(error)
+        Ok(Err(error)) => match unfinished.delete().await {
+            Ok(()) => Err(error),
+            Err(left) => Err(with_hint(error, left.hint())),
+        },
+        Err(why) => {
+            let deleted = unfinished.delete().await;
+            let left_behind = deleted.err().map(|left| left.name);
+            Ok(Creation::CalledOff { why, left_behind })
         }
     }
 }
@@ -170,7 +209,7 @@ async fn bootstrap(
     let credentials = token.map(|token| Credentials::new(GIT_USER, token));
     git.clone(clone, credentials.as_ref())
         .await
-        .map_err(|error| remote(format!("clone `{repo}` into the sandbox"), error))?;
+        .map_err(|error| not_cloned(&repo, error))?;
     let failed = |error| remote(format!("make branch `{}`", options.branch), error);
     git.create_branch(&path, &options.branch)
         .await
@@ -259,46 +298,5 @@ fn sandbox(
             github_token: options.github_token.clone(),
             ended: tokio::sync::OnceCell::new(),
         }),
-    }
-}
-
-/// A sandbox that is not ready yet, and is deleted unless it gets there.
-#[derive(Debug)]
-struct Unfinished {
-    client: Client,
-    id: String,
-    is_armed: bool,
-}
-
-impl Unfinished {
-    fn new(client: &Client, id: &str) -> Self {
-        Self {
-            client: client.clone(),
-            id: id.to_owned(),
-            is_armed: true,
-        }
-    }
-
-    async fn delete(&mut self) {
-        delete(&self.client, &self.id).await;
-        self.is_armed = false;
-    }
-}
-
-async fn delete(client: &Client, id: &str) {
-    if let Err(error) = client.delete(id).await {
-        tracing::warn!(sandbox = id, %error, "a sandbox that was not finished is left behind");
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
-        if self.is_armed {
-            let (client, id) = (self.client.clone(), self.id.clone());
-            drop(runtime.spawn(async move { delete(&client, &id).await }));
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use holm_daytona_client::ClientError;
-use holm_sandbox::SandboxError;
+use holm_sandbox::{GitHubRepo, SandboxError};
 
 /// The exit codes with which the scripts in a sandbox say what is wrong.
 pub(super) const OUTSIDE: i32 = 10;
@@ -19,6 +19,57 @@ pub(super) fn remote(doing: impl Into<String>, error: ClientError) -> SandboxErr
         doing: doing.into(),
         hint: hint(&error),
         source: Box::new(error),
+    }
+}
+
+/// Settings that cannot be used.
+pub(super) fn unusable(error: ClientError) -> SandboxError {
+    let hint = "see what DAYTONA_API_URL and DAYTONA_API_KEY say";
+    with_hint(remote("use the settings for Daytona", error), hint)
+}
+
+/// No sandbox was made.
+pub(super) fn not_created(error: ClientError) -> SandboxError {
+    let is_elsewhere = error.is_not_found();
+    let failed = remote("create a Daytona sandbox", error);
+    if is_elsewhere {
+        let hint = "see whether DAYTONA_API_URL is where the API is: it ends in `/api`";
+        return with_hint(failed, hint);
+    }
+    failed
+}
+
+/// A repository could not be cloned. Servers tell of one that is private as of one that is not there.
+pub(super) fn not_cloned(repo: &GitHubRepo, error: ClientError) -> SandboxError {
+    let is_answered = error.status().is_some();
+    let failed = remote(format!("clone `{repo}` into the sandbox"), error);
+    if is_answered {
+        let hint =
+            "see whether its name is right; a private one needs a GITHUB_TOKEN that may read it";
+        return with_hint(failed, hint);
+    }
+    failed
+}
+
+/// The same error with another thing to do.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the others have no place for it"
+)]
+pub(super) fn with_hint(error: SandboxError, hint: impl Into<String>) -> SandboxError {
+    let hint = hint.into();
+    match error {
+        SandboxError::Backend { doing, source, .. } => SandboxError::Backend {
+            doing,
+            hint: Some(hint),
+            source,
+        },
+        SandboxError::Git { doing, detail, .. } => SandboxError::Git {
+            doing,
+            detail,
+            hint: Some(hint),
+        },
+        error => error,
     }
 }
 

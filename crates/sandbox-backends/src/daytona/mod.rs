@@ -30,14 +30,17 @@ mod sandbox;
 mod script;
 mod simple_exec;
 mod trees;
+mod unfinished;
 mod words;
 
-pub use create::{attach_daytona_sandbox, create_daytona_sandbox};
+pub use create::{
+    Creation, attach_daytona_sandbox, create_daytona_sandbox, create_daytona_sandbox_unless,
+};
 pub use github::GitHub;
 pub use options::{
     DEFAULT_SNAPSHOT, DEFAULT_TARGET, DaytonaOptions, ExecWay, LABEL_BRANCH, LABEL_ENVIRONMENT,
     LABEL_REPOSITORY, LABEL_RUN, LABEL_THREAD, Labels, Lifetime, MISSING_KEY, Resources,
     SandboxOptions,
 };
-pub use pull_request::{PullRequest, PushResult, push_and_create_pr};
+pub use pull_request::{Opener, PullRequest, PushResult, commit_uncommitted, push_and_create_pr};
 pub use sandbox::DaytonaSandbox;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use holm_daytona_client::{Client, DEFAULT_API_URL, Settings};
 use holm_sandbox::{Result, SandboxError, Secret};
 
-use super::errors::remote;
+use super::errors::unusable;
 use super::github::GitHub;
 
 pub const DEFAULT_SNAPSHOT: &str = "daytona-medium";
@@ -116,7 +116,7 @@ impl DaytonaOptions {
     /// [`SandboxError::Invalid`] without a key, [`SandboxError::Backend`] for an address that is none.
     pub fn client(&self) -> Result<Client> {
         let settings = self.settings()?;
-        Client::new(settings).map_err(|error| remote("use the settings for Daytona", error))
+        Client::new(settings).map_err(unusable)
     }
 
     pub(super) fn settings(&self) -> Result<Settings> {

@@ -7,20 +7,22 @@
 //! | pull request failed | yes | none | `PR creation failed: <reason>` |
 //! | all done | yes | its address | none |
 //!
-//! **Invariant:** nothing here fails a run; what went wrong is in the result.
+//! **Invariants:** nothing here fails a run; what went wrong is in the result. The token enters no sandbox but by git's own
+//! request of Daytona's API: a program that an agent left behind could read it there.
 
-use holm_sandbox::{Exec, GitHubRepo, Isolation, Sandbox, SandboxError, Secret};
+use holm_sandbox::{Exec, GitHubRepo, Sandbox, SandboxError, Secret};
 use serde::Serialize;
 
 use super::github::{GitHub, NewPullRequest};
+use crate::local::LocalSandbox;
 
 const TITLE_CHARACTERS_MAX: usize = 256;
+/// Whether there is anything is all that matters.
+const STATUS_BYTES: usize = 1024;
 
 /// What a pull request is about.
 #[derive(Debug, Clone)]
 pub struct PullRequest {
-    /// Needed where a sandbox is not on this machine; `gh` finds it by itself.
-    pub repo: Option<GitHubRepo>,
     pub branch: String,
     pub intent: String,
     pub blueprint: String,
@@ -44,6 +46,18 @@ impl PullRequest {
     }
 }
 
+/// By what a pull request is opened.
+#[derive(Debug, Clone, Copy)]
+pub enum Opener<'a> {
+    /// GitHub's API, where the sandbox is on another machine.
+    Api {
+        github: &'a GitHub,
+        repo: &'a GitHubRepo,
+    },
+    /// `gh` of this machine, which finds the repository by itself.
+    Gh(&'a LocalSandbox),
+}
+
 /// What came of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -55,13 +69,26 @@ pub struct PushResult {
     pub error: Option<String>,
 }
 
-/// Pushes the branch and opens a pull request: by GitHub's API where the sandbox is on another machine, with `gh` in it
-/// where it is on this one.
+/// Commits what is not committed yet, so that a push takes it along.
+///
+/// # Errors
+///
+/// Those of the sandbox.
+pub async fn commit_uncommitted(sandbox: &dyn Sandbox) -> holm_sandbox::Result<()> {
+    let status = Exec::new(["git", "status", "--porcelain"]).output_bytes_max(STATUS_BYTES);
+    let outcome = sandbox.exec(status).await?;
+    if !outcome.stdout.is_empty() {
+        sandbox.snapshot().await?;
+    }
+    Ok(())
+}
+
+/// Pushes the branch and opens a pull request.
 pub async fn push_and_create_pr(
     sandbox: &dyn Sandbox,
     request: &PullRequest,
     token: Option<&Secret>,
-    github: &GitHub,
+    opener: Opener<'_>,
 ) -> PushResult {
     let Some(token) = token.filter(|token| !token.is_empty()) else {
         return PushResult {
@@ -75,10 +102,13 @@ pub async fn push_and_create_pr(
             ..PushResult::default()
         };
     }
-    let opened = match (sandbox.capabilities().isolation, &request.repo) {
-        (Isolation::Remote, Some(repo)) => open(sandbox, request, repo, token, github).await,
-        (Isolation::Remote, None) => Err("the repository is not known".to_owned()),
-        (Isolation::Namespaces | Isolation::None, _) => open_with_gh(sandbox, request, token).await,
+    let opened = match opener {
+        Opener::Api { github, repo } => open(sandbox, request, repo, token, github).await,
+        Opener::Gh(local) => {
+            let (title, body) = (request.title(), request.body());
+            let opened = local.create_pull_request(&title, &body, token).await;
+            opened.map_err(reason)
+        }
     };
     match opened {
         Ok(url) => PushResult {
@@ -95,15 +125,19 @@ pub async fn push_and_create_pr(
 }
 
 async fn push(sandbox: &dyn Sandbox, branch: &str, token: &Secret) -> Result<(), String> {
-    if sandbox.capabilities().push_branch {
-        let outcome = sandbox.push_branch(branch, token).await.map_err(reason)?;
-        return match outcome.error {
-            None if outcome.pushed => Ok(()),
-            error => Err(error.unwrap_or_else(|| "nothing was pushed".to_owned())),
+    if !sandbox.capabilities().push_branch {
+        let push = Exec::new(["git", "push", "-u", "origin", branch]);
+        let outcome = sandbox.exec(push).await.map_err(reason)?;
+        return match outcome.success() {
+            true => Ok(()),
+            false => Err(outcome.stderr_text().trim().to_owned()),
         };
     }
-    let push = Exec::new(["git", "push", "-u", "origin", branch]);
-    run(sandbox, push).await.map(drop)
+    let outcome = sandbox.push_branch(branch, token).await.map_err(reason)?;
+    match outcome.error {
+        None if outcome.pushed => Ok(()),
+        error => Err(error.unwrap_or_else(|| "nothing was pushed".to_owned())),
+    }
 }
 
 async fn open(
@@ -124,42 +158,11 @@ async fn open(
     github.create_pull_request(repo, &new, token).await
 }
 
-async fn open_with_gh(
-    sandbox: &dyn Sandbox,
-    request: &PullRequest,
-    token: &Secret,
-) -> Result<String, String> {
-    let (title, body) = (request.title(), request.body());
-    let create = Exec::new([
-        "gh",
-        "pr",
-        "create",
-        "--title",
-        &title,
-        "--body",
-        &body,
-        "--head",
-        &request.branch,
-    ]);
-    let create = create
-        .secret_env("GITHUB_TOKEN", token.clone())
-        .map_err(reason)?;
-    let said = run(sandbox, create).await?;
-    let url = said.lines().rev().find(|line| line.starts_with("https://"));
-    url.map(str::to_owned)
-        .ok_or_else(|| "`gh` did not say where it is".to_owned())
-}
-
-async fn run(sandbox: &dyn Sandbox, exec: Exec) -> Result<String, String> {
-    let outcome = sandbox.exec(exec).await.map_err(reason)?;
-    if outcome.success() {
-        return Ok(outcome.stdout_text().into_owned());
-    }
-    Err(outcome.stderr_text().trim().to_owned())
-}
-
 fn reason(error: SandboxError) -> String {
     use std::error::Error as _;
+    if let SandboxError::Git { detail, .. } = error {
+        return detail;
+    }
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),

@@ -4,8 +4,11 @@
 //! that nothing is written through one, and only those that stay in the copy; no owner, no device and no special bit is
 //! taken over.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 
@@ -20,6 +23,8 @@ use super::sandbox::Inner;
 
 const ENTRIES_MAX: usize = 1_000_000;
 const BYTES_MAX: u64 = 64 * 1024 * 1024 * 1024;
+/// Longer paths cannot be made; there are some other things beside them.
+const NAMES_BYTES_MAX: u64 = 64 * 1024;
 const CHUNK_BYTES: usize = 256 * 1024;
 /// Chunks between the two sides of a transfer.
 const QUEUE: usize = 4;
@@ -138,14 +143,20 @@ fn unpack(reader: impl Read, target: &Path) -> io::Result<()> {
     let mut links = Vec::new();
     let mut folders = Vec::new();
     let (mut entries, mut bytes) = (0_usize, 0_u64);
-    for entry in archive.entries()? {
+    let mut long = LongNames::default();
+    // Raw: the library itself would read a name of any length into memory.
+    for entry in archive.entries()?.raw(true) {
         let mut entry = entry?;
         entries += 1;
         bytes = bytes.saturating_add(entry.size());
         if entries > ENTRIES_MAX || bytes > BYTES_MAX {
             return Err(io::Error::other("the folder is too large"));
         }
-        let path = plain(&entry.path()?)?;
+        if long.take(&mut entry)? {
+            continue;
+        }
+        let LongNames { path, link } = std::mem::take(&mut long);
+        let path = plain(&path.map_or_else(|| entry.path().map(Cow::into_owned), Ok)?)?;
         let place = target.join(&path);
         let mode = entry.header().mode()? & PERMISSION_BITS;
         // What is none of these, a pipe, a socket or a device, stays where it is.
@@ -165,15 +176,23 @@ fn unpack(reader: impl Read, target: &Path) -> io::Result<()> {
                 .mode(mode)
                 .open(&place)?;
             io::copy(&mut entry, &mut file)?;
-        } else if kind == EntryType::Symlink
-            && let Some(to) = entry.link_name()?
-            && stays_inside(&path, &to)
-        {
-            links.push((place, to.into_owned()));
+        } else if kind == EntryType::Symlink {
+            let to = match link {
+                Some(to) => Some(to),
+                None => entry.link_name()?.map(Cow::into_owned),
+            };
+            links.extend(to.filter(|to| stays_inside(&path, to)).map(|to| (path, to)));
         }
     }
-    for (place, to) in links {
-        symlink(to, place)?;
+    let root = fs::canonicalize(target)?;
+    for (path, to) in links {
+        let place = root.join(&path);
+        // Where a folder is a link in truth, the link was judged by where it is not.
+        let parent = place.parent().unwrap_or(&root);
+        fs::create_dir_all(parent)?;
+        if fs::canonicalize(parent)? == parent {
+            symlink(to, place)?;
+        }
     }
     // Last, and from within, so that a folder that cannot be written does not stop its own content.
     for (place, mode) in folders.into_iter().rev() {
@@ -182,6 +201,53 @@ fn unpack(reader: impl Read, target: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Names that do not fit into the head of an entry come as entries of their own before it.
+#[derive(Debug, Default)]
+struct LongNames {
+    path: Option<PathBuf>,
+    link: Option<PathBuf>,
+}
+
+impl LongNames {
+    /// Whether the entry was one of these.
+    fn take(&mut self, entry: &mut tar::Entry<'_, impl Read>) -> io::Result<bool> {
+        let kind = entry.header().entry_type();
+        let is_pax = kind == EntryType::XHeader || kind == EntryType::XGlobalHeader;
+        if !is_pax && kind != EntryType::GNULongName && kind != EntryType::GNULongLink {
+            return Ok(false);
+        }
+        let mut content = Vec::new();
+        entry.take(NAMES_BYTES_MAX).read_to_end(&mut content)?;
+        if entry.size() > NAMES_BYTES_MAX {
+            return Err(io::Error::other(
+                "the archive holds a name that is too long",
+            ));
+        }
+        let name = |bytes: &[u8]| {
+            let end = bytes.iter().position(|byte| *byte == 0);
+            let bytes = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
+            Some(PathBuf::from(OsStr::from_bytes(bytes)))
+        };
+        if kind == EntryType::GNULongName {
+            self.path = name(&content);
+        } else if kind == EntryType::GNULongLink {
+            self.link = name(&content);
+        } else if kind == EntryType::XHeader {
+            for extension in tar::PaxExtensions::new(&content) {
+                let extension = extension?;
+                match extension.key_bytes() {
+                    b"path" => self.path = name(extension.value_bytes()),
+                    b"linkpath" => self.link = name(extension.value_bytes()),
+                    // The content would be something else than its head says.
+                    b"size" => return Err(io::Error::other("the archive is of an unknown kind")),
+                    _ => {}
+                }
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// The path of an entry without `.`; what would lead elsewhere is an error.
@@ -199,16 +265,18 @@ fn plain(path: &Path) -> io::Result<PathBuf> {
     Ok(plain)
 }
 
-/// Whether a link at `path` leads to something in the copy. Judged by its text, step by step.
+/// Whether a link at `path` leads to something in the copy, whatever the other links are that do: up first, as far as there are
+/// folders, and down from there. A `..` behind a name could be one behind a link, and lead anywhere.
 fn stays_inside(path: &Path, to: &Path) -> bool {
     let mut depth = path.components().count().saturating_sub(1);
+    let mut is_up = true;
     for component in to.components() {
         match component {
             Component::CurDir => {}
-            Component::Normal(_) => depth += 1,
+            Component::Normal(_) => is_up = false,
             Component::ParentDir => match depth.checked_sub(1) {
-                Some(above) => depth = above,
-                None => return false,
+                Some(above) if is_up => depth = above,
+                Some(_) | None => return false,
             },
             Component::RootDir | Component::Prefix(_) => return false,
         }

@@ -59,7 +59,7 @@ impl Provider {
         served: &mut (dyn FnMut(Preview) + Send),
     ) -> Result<ExecOutcome> {
         let live = self.live().await?;
-        let mut ports = PortWatch::begin(live.toolbox()).await;
+        let ports = PortWatch::shared(live.toolbox());
         Box::pin(ports.during(self.exec(exec), served)).await
     }
 }

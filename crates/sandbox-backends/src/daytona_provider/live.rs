@@ -70,10 +70,6 @@ impl Live {
         &self.id
     }
 
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
     pub(super) fn home(&self) -> &str {
         &self.home
     }

@@ -10,7 +10,19 @@
 //! - Whoever asks first starts the sandbox; all others wait for the same one. A caller that goes away changes nothing.
 //! - A sandbox that the server stopped for being idle is started again by the next call.
 //! - What is written is compared afterwards, by length and SHA-256, and written in another way if it is not there.
-//! - [`Provider::shutdown`] deletes the sandbox within a deadline; `cli` calls it at the end and on signals.
+//! - [`Provider::shutdown`] deletes the sandbox within a deadline; [`clean_up_on_exit`] does that at the end of the process and on signals.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use holm_sandbox_backends::daytona_provider::{Provider, ProviderConfig, clean_up_on_exit};
+//!
+//! let _sandboxes_are_deleted = clean_up_on_exit(Duration::from_secs(10))?;
+//! let settings = holm_daytona_client::Settings::new("https://holm.example.org/api", "key");
+//! let provider = Provider::shared(ProviderConfig::new(settings))?;
+//! let outcome = provider.exec(holm_sandbox::Exec::new(["make", "test"])).await?;
+//! # Ok(()) }
+//! ```
 //!
 //! **Invariants:** no operation touches what is outside of the workspace, by name or over links; a patch is carried out as a whole or
 //! not at all; a process that is killed leaves a sandbox that stops and deletes itself.
@@ -18,6 +30,7 @@
 mod config;
 mod error;
 mod exec;
+mod exit;
 mod files;
 mod live;
 mod patching;
@@ -30,6 +43,7 @@ mod start;
 
 pub use config::{AUTO_STOP_MINUTES_DEFAULT, ProviderConfig};
 pub use error::{ProviderError, Result, StartError};
+pub use exit::{ExitGuard, clean_up_on_exit};
 pub use patching::PatchReport;
 pub use paths::{LocalRoot, PathMapper, Rule};
 pub use preview::{PortWatch, Preview};

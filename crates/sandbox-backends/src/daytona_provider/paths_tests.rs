@@ -111,6 +111,52 @@ fn seed_002_mappings_are_cached() {
 }
 
 #[test]
+fn seed_002_mappings_are_logged() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
+    tracing::subscriber::with_default(subscriber, || {
+        mapper().map(Path::new("/home/bob/p/x")).unwrap();
+    });
+    let lines = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(lines.lines().count(), 1, "{lines}");
+    for part in [
+        "mapped a path",
+        "path=/home/bob/p/x",
+        "remote=\"/home/daytona/workspace/p/x\"",
+        "rule=WithoutSystemFolders",
+    ] {
+        assert!(lines.contains(part), "{lines}");
+    }
+}
+
+/// What is logged, for whoever looks.
+#[derive(Debug, Clone, Default)]
+struct Log(std::sync::Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl tracing_subscriber::fmt::MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[test]
 fn two_local_files_never_become_one() {
     let mapper = mapper();
     mapper.map(Path::new("/home/ann/project/a.py")).unwrap();

@@ -13,8 +13,11 @@ use super::provider::Provider;
 
 /// How long a link can be used.
 const LINK_LASTS: Duration = Duration::from_secs(60 * 60);
-/// Between two looks at the ports.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Until the first look at the ports; the pauses double up to the last.
+const LOOK_FIRST: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// More than anybody looks at. A program that listens everywhere fills no terminal.
+const PORTS_MAX: usize = 64;
 
 /// Where a port of the sandbox can be seen from outside.
 #[derive(Debug, Clone)]
@@ -48,52 +51,73 @@ async fn preview(toolbox: &Toolbox, port: u16) -> Result<Preview, ClientError> {
 #[derive(Debug)]
 pub struct PortWatch {
     toolbox: Toolbox,
-    seen: BTreeSet<u16>,
+    /// `None` until the first look, whose ports were there before.
+    seen: Option<BTreeSet<u16>>,
+    told: usize,
 }
 
 impl PortWatch {
-    /// What is listened on already is nothing new.
-    pub async fn begin(toolbox: Toolbox) -> Self {
-        let seen = toolbox.ports().await.unwrap_or_default();
+    /// For a sandbox that is used by others too: what is listened on when the work begins is nothing new.
+    #[must_use]
+    pub fn shared(toolbox: Toolbox) -> Self {
         Self {
             toolbox,
-            seen: seen.into_iter().collect(),
+            seen: None,
+            told: 0,
         }
     }
 
-    /// Tells of ports that are served while something is done, and of those that are left when it is done.
+    /// For a sandbox in which nothing has run yet.
+    #[must_use]
+    pub fn fresh(toolbox: Toolbox) -> Self {
+        Self {
+            toolbox,
+            seen: Some(BTreeSet::new()),
+            told: 0,
+        }
+    }
+
+    /// Does the work, and tells meanwhile of ports that begin to be served. The work waits for no look, neither before it nor
+    /// after it: what is served for less than a moment is not told.
     pub async fn during<T>(
-        &mut self,
+        mut self,
         work: impl Future<Output = T>,
         served: &mut (dyn FnMut(Preview) + Send),
     ) -> T {
-        let done = tokio::select! {
+        tokio::select! {
+            biased;
             done = work => done,
             never = self.watch(served) => match never {},
-        };
-        self.look(served).await;
-        done
-    }
-
-    /// Tells of new ports until it is dropped. A look that fails says nothing: the next one may do better.
-    pub(super) async fn watch(&mut self, served: &mut (dyn FnMut(Preview) + Send)) -> Infallible {
-        loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            self.look(served).await;
         }
     }
 
-    pub(super) async fn look(&mut self, served: &mut (dyn FnMut(Preview) + Send)) {
+    /// A look that fails says nothing: the next one may do better.
+    async fn watch(&mut self, served: &mut (dyn FnMut(Preview) + Send)) -> Infallible {
+        if self.seen.is_none() {
+            let before = self.toolbox.ports().await.unwrap_or_default();
+            self.seen = Some(before.into_iter().collect());
+        }
+        let mut pause = LOOK_FIRST;
+        loop {
+            tokio::time::sleep(pause).await;
+            self.look(served).await;
+            pause = (pause * 2).min(LOOK_EVERY);
+        }
+    }
+
+    async fn look(&mut self, served: &mut (dyn FnMut(Preview) + Send)) {
         let Ok(ports) = self.toolbox.ports().await else {
             return;
         };
+        let seen = self.seen.get_or_insert_default();
         for port in ports {
-            if self.seen.contains(&port) {
+            if self.told >= PORTS_MAX || seen.contains(&port) {
                 continue;
             }
             match preview(&self.toolbox, port).await {
                 Ok(preview) => {
-                    self.seen.insert(port);
+                    seen.insert(port);
+                    self.told += 1;
                     served(preview);
                 }
                 Err(error) => tracing::debug!(port, %error, "no preview yet"),

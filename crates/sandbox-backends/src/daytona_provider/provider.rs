@@ -33,7 +33,11 @@ type Started = Option<std::result::Result<Arc<Live>, Arc<StartError>>>;
 #[derive(Debug)]
 enum Phase {
     Idle,
-    Starting(watch::Receiver<Started>),
+    Starting {
+        started: watch::Receiver<Started>,
+        /// By which its sandbox is found if nobody hears of it.
+        prepared: Arc<PreparedCreate>,
+    },
     Ready(Arc<Live>),
     Closed(watch::Receiver<Option<ShutdownReport>>),
 }
@@ -98,13 +102,22 @@ impl Provider {
                 Phase::Ready(live) => return Ok(Arc::clone(live)),
                 Phase::Closed(_) => return Err(ProviderError::Closed),
                 // A start whose runtime has ended will not come to its end.
-                Phase::Starting(started) if started.has_changed().is_ok() => started.clone(),
-                Phase::Starting(_) | Phase::Idle => {
-                    let (sender, receiver) = watch::channel(None);
+                Phase::Starting { started, .. } if started.has_changed().is_ok() => started.clone(),
+                Phase::Starting { .. } | Phase::Idle => {
+                    let (sender, started) = watch::channel(None);
+                    let prepared =
+                        Arc::new(PreparedCreate::new(start::request(&self.inner.config)));
                     // A task of its own: the caller may go away, and others wait too.
-                    tokio::spawn(start_up(Arc::clone(&self.inner), sender));
-                    *phase = Phase::Starting(receiver.clone());
-                    receiver
+                    tokio::spawn(start_up(
+                        Arc::clone(&self.inner),
+                        Arc::clone(&prepared),
+                        sender,
+                    ));
+                    *phase = Phase::Starting {
+                        started: started.clone(),
+                        prepared,
+                    };
+                    started
                 }
             }
         };
@@ -130,8 +143,9 @@ impl Provider {
                 let (sender, receiver) = watch::channel(None);
                 let before = std::mem::replace(&mut *phase, Phase::Closed(receiver.clone()));
                 self.inner.cancel.cancel();
+                let inner = Arc::clone(&self.inner);
                 tokio::spawn(async move {
-                    sender.send_replace(Some(clear_away(before, deadline).await));
+                    sender.send_replace(Some(clear_away(&inner, before, deadline).await));
                 });
                 receiver
             }
@@ -158,8 +172,11 @@ impl Inner {
     }
 }
 
-async fn start_up(inner: Arc<Inner>, sender: watch::Sender<Started>) {
-    let prepared = PreparedCreate::new(start::request(&inner.config));
+async fn start_up(
+    inner: Arc<Inner>,
+    prepared: Arc<PreparedCreate>,
+    sender: watch::Sender<Started>,
+) {
     let after = inner.config.start_timeout;
     let mut creating = start::create(&inner.client, &prepared);
     let starting = start::start(&inner.client, &inner.config, &prepared, &mut creating);
@@ -188,21 +205,30 @@ async fn start_up(inner: Arc<Inner>, sender: watch::Sender<Started>) {
     sender.send_replace(Some(outcome));
 }
 
-async fn clear_away(before: Phase, deadline: Duration) -> ShutdownReport {
-    let live = match before {
+async fn clear_away(inner: &Inner, before: Phase, deadline: Duration) -> ShutdownReport {
+    // Connections of its own: the others may belong to a runtime that has ended, or that waits for this.
+    let client =
+        Client::new(inner.config.settings.clone()).unwrap_or_else(|_| inner.client.clone());
+    let sandbox = match before {
         Phase::Idle | Phase::Closed(_) => return ShutdownReport::NothingToDo,
-        Phase::Ready(live) => live,
-        Phase::Starting(mut started) => {
-            let started = started.wait_for(Option::is_some).await;
-            match started.as_deref() {
-                Ok(Some(Ok(live))) => Arc::clone(live),
-                // A start that fails leaves nothing behind.
-                Ok(Some(Err(_)) | None) | Err(_) => return ShutdownReport::NothingToDo,
+        Phase::Ready(live) => live.id().to_owned(),
+        Phase::Starting {
+            mut started,
+            prepared,
+        } => {
+            let waiting = started.wait_for(Option::is_some);
+            match tokio::time::timeout(deadline / 2, waiting).await {
+                Ok(Ok(outcome)) => match &*outcome {
+                    Some(Ok(live)) => live.id().to_owned(),
+                    // A start that fails leaves nothing behind.
+                    Some(Err(_)) | None => return ShutdownReport::NothingToDo,
+                },
+                // Its runtime has ended in the middle of it, or does not come to it.
+                Ok(Err(_)) | Err(_) => prepared.name().to_owned(),
             }
         }
     };
-    let sandbox = live.id().to_owned();
-    match tokio::time::timeout(deadline, live.client().delete(&sandbox)).await {
+    match tokio::time::timeout(deadline, client.delete(&sandbox)).await {
         Ok(Ok(_)) => ShutdownReport::Deleted { sandbox },
         Ok(Err(error)) => {
             tracing::warn!(sandbox, %error, "a sandbox could not be deleted");

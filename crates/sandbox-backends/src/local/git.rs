@@ -1,5 +1,5 @@
 //! The git command line, called in one way: no prompts, no hooks, no inherited `GIT_*`, bounded in time
-//! and output, and as the owner of the repository, so that root leaves no root-owned file in it.
+//! and output, and as the owner of the repository, so that root leaves no root-owned file in it. `gh` is called in the same way.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -39,6 +39,21 @@ pub(crate) struct GitOutput {
 impl GitCommand {
     /// A command in `directory`, run as `user` if given.
     pub(crate) fn new(config: &LocalConfig, directory: &Path, user: Option<Owner>) -> Self {
+        Self::program("git", config, directory, user).args([
+            "-c",
+            "core.hooksPath=/dev/null",
+            "-c",
+            "gc.auto=0",
+        ])
+    }
+
+    /// The same for GitHub's own command line, which calls git in its turn.
+    pub(crate) fn gh(config: &LocalConfig, directory: &Path, user: Option<Owner>) -> Self {
+        let gh = Self::program("gh", config, directory, user);
+        gh.env("GH_PROMPT_DISABLED", "1").env("NO_COLOR", "1")
+    }
+
+    fn program(name: &str, config: &LocalConfig, directory: &Path, user: Option<Owner>) -> Self {
         let inherited = config.environment.iter().filter(|(key, _)| {
             let key = key.to_string_lossy();
             !key.starts_with("GIT_") && !key.starts_with("LC_") && key != "LANG"
@@ -56,9 +71,7 @@ impl GitCommand {
             environment.push((key.into(), value.into()));
         }
         Self {
-            arguments: ["git", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"]
-                .map(OsString::from)
-                .to_vec(),
+            arguments: vec![name.into()],
             environment,
             cwd: directory.to_path_buf(),
             user,
@@ -92,8 +105,10 @@ impl GitCommand {
 
     /// Runs it with a file as standard input.
     pub(crate) fn output_with(self, doing: &str, stdin: Option<File>) -> Result<GitOutput> {
+        let program = self.arguments.first().cloned().unwrap_or_default();
+        let program = program.to_string_lossy();
         let failed = |source: std::io::Error| SandboxError::Backend {
-            doing: format!("run git to {doing}"),
+            doing: format!("run {program} to {doing}"),
             hint: None,
             source: source.into(),
         };
@@ -115,12 +130,14 @@ impl GitCommand {
                 if matches!(error, EngineError::CommandNotFound { .. }) {
                     return SandboxError::Git {
                         doing: doing.into(),
-                        detail: "git is not installed".into(),
-                        hint: Some("install it, for instance with `apt-get install git`".into()),
+                        detail: format!("{program} is not installed"),
+                        hint: Some(format!(
+                            "install it, for instance with `apt-get install {program}`"
+                        )),
                     };
                 }
                 SandboxError::Backend {
-                    doing: format!("run git to {doing}"),
+                    doing: format!("run {program} to {doing}"),
                     hint: None,
                     source: error.into(),
                 }
@@ -142,14 +159,14 @@ impl GitCommand {
                 kept.extend_from_slice(piece.get(..room.min(piece.len())).unwrap_or_default());
             })
             .map_err(|source| SandboxError::Backend {
-                doing: format!("run git to {doing}"),
+                doing: format!("run {program} to {doing}"),
                 hint: None,
                 source: source.into(),
             })?;
         if out.len() >= OUTPUT_BYTES_MAX || ended.cause != Cause::Itself {
             return Err(SandboxError::Git {
                 doing: doing.into(),
-                detail: "git took too long or said too much".into(),
+                detail: format!("{program} took too long or said too much"),
                 hint: None,
             });
         }

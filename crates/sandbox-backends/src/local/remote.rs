@@ -1,4 +1,4 @@
-//! What a sandbox has to do with its repository's remote. Both happen on the host: the box has no
+//! What a sandbox has to do with its repository's remote. All of it happens on the host: the box has no
 //! network, and the token must not enter it.
 
 use holm_sandbox::{BranchOrigin, PushOutcome, Redactor, Result, SandboxError, Secret};
@@ -72,9 +72,45 @@ pub(crate) fn push_branch(inner: &Inner, branch: &str, token: &Secret) -> Result
         pushed: pushed.success,
         error: (!pushed.success).then(|| {
             let redactor = Redactor::default().with_secret("TOKEN", token);
-            format!("git push failed: {}", redactor.redact(&pushed.stderr))
+            redactor.redact(&pushed.stderr).into_owned()
         }),
     })
+}
+
+/// Opens a pull request for the sandbox's branch with the host's `gh`, and gives its address. The branch was pushed before.
+pub(crate) fn create_pull_request(
+    inner: &Inner,
+    title: &str,
+    body: &str,
+    token: &Secret,
+) -> Result<String> {
+    let SourceRecord::Repository { path, branch, .. } = &inner.record.source else {
+        return Err(SandboxError::Unsupported {
+            operation: "create_pull_request",
+        });
+    };
+    let doing = "open a pull request";
+    let config = &inner.runtime.config;
+    let repository = Repository::open(config, path)?;
+    let said = repository
+        .gh(config)
+        .args(["pr", "create", "--title", title, "--body", body])
+        .args(["--head", branch])
+        .env("GITHUB_TOKEN", token.expose())
+        .output(doing)?;
+    let redactor = Redactor::default().with_secret("TOKEN", token);
+    let refused = |detail: &str| SandboxError::Git {
+        doing: doing.into(),
+        detail: redactor.redact(detail).into_owned(),
+        hint: None,
+    };
+    if !said.success {
+        return Err(refused(&said.stderr));
+    }
+    let text = text(&said.stdout);
+    let url = text.lines().rev().find(|line| line.starts_with("https://"));
+    url.map(str::to_owned)
+        .ok_or_else(|| refused("gh did not say where it is"))
 }
 
 /// The remote's default branch as the repository last saw it, else the one that it has checked out.

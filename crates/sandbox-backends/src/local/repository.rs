@@ -106,6 +106,11 @@ impl Repository {
         GitCommand::new(config, &self.path, self.git_user)
     }
 
+    /// A call of `gh` in it.
+    pub(crate) fn gh(&self, config: &LocalConfig) -> GitCommand {
+        GitCommand::gh(config, &self.path, self.git_user)
+    }
+
     /// Branches, tags and notes with their objects, in the format of a `packed-refs` file. The stash and
     /// whatever else tools keep under `refs/` stay the user's own.
     pub(crate) fn packed_refs(&self, config: &LocalConfig) -> Result<Vec<u8>> {

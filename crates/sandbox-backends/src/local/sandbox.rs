@@ -139,6 +139,25 @@ impl LocalSandbox {
         self.inner.refresh(host_path, to)
     }
 
+    /// Opens a pull request for the branch, which was pushed before, with `gh` on the host. The token does not enter the box.
+    ///
+    /// # Errors
+    ///
+    /// What `gh` says, or that it is not installed.
+    pub async fn create_pull_request(
+        &self,
+        title: &str,
+        body: &str,
+        token: &Secret,
+    ) -> Result<String> {
+        let (title, body, token) = (title.to_owned(), body.to_owned(), token.clone());
+        self.blocking(move |inner| {
+            inner.check_life()?;
+            remote::create_pull_request(inner, &title, &body, &token)
+        })
+        .await?
+    }
+
     /// Runs a command, and kills it if this future is dropped before the end.
     async fn exec_until_dropped(
         &self,

@@ -1,6 +1,6 @@
 //! Sandboxes of Daytona, as far as they need no server: what is refused first, and what results look like.
 
-use holm_sandbox::{Secret, parse_github_repo};
+use holm_sandbox::Secret;
 use holm_sandbox_backends::daytona::{
     DaytonaOptions, PullRequest, PushResult, SandboxOptions, create_daytona_sandbox,
 };
@@ -84,7 +84,6 @@ fn ac_22_a_result_has_a_schema() {
 #[test]
 fn a_title_is_as_long_as_github_takes_it() {
     let request = PullRequest {
-        repo: parse_github_repo("acme/widgets").ok(),
         branch: "work".to_owned(),
         intent: "ä".repeat(400),
         blueprint: "b".to_owned(),

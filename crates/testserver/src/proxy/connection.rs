@@ -77,6 +77,9 @@ pub(super) async fn serve(mut client: TcpStream, shared: &Shared) -> io::Result<
     if fault == Some(Fault::Reset) {
         return reset(client).await;
     }
+    if fault == Some(Fault::Silence) {
+        return std::future::pending().await;
+    }
     if let Some(Fault::Status {
         status,
         retry_after,
@@ -183,7 +186,9 @@ async fn answer(
             Ok(End::Never)
         }
         // They strike before there is an answer.
-        Fault::Reset | Fault::Status { .. } | Fault::RequestCut { .. } => Ok(End::Reset),
+        Fault::Reset | Fault::Silence | Fault::Status { .. } | Fault::RequestCut { .. } => {
+            Ok(End::Reset)
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use super::Remote;
 use crate::args::ListArgs;
 use crate::commands::Context;
 use crate::error::CliError;
-use crate::output::{self, printable};
+use crate::output::{self, printable_line};
 use crate::table::table;
 
 const HEADINGS: [&str; 6] = ["NAME", "STATE", "RUN", "THREAD", "ENVIRONMENT", "CREATED"];
@@ -78,15 +78,15 @@ pub(crate) fn run(context: &Context, args: &ListArgs) -> Result<u8, CliError> {
 fn row(item: &SandboxListItem) -> [String; 6] {
     let label = |name: &str| {
         let value = item.labels.get(name);
-        value.map_or_else(|| "-".to_owned(), |value| printable(value))
+        value.map_or_else(|| "-".to_owned(), |value| printable_line(value))
     };
     [
-        printable(&item.name),
-        printable(&state(item)),
+        printable_line(&item.name),
+        printable_line(&state(item)),
         label(LABEL_RUN),
         label(LABEL_THREAD),
         label(LABEL_ENVIRONMENT),
-        printable(item.created_at.as_deref().unwrap_or("-")),
+        printable_line(item.created_at.as_deref().unwrap_or("-")),
     ]
 }
 

@@ -1,8 +1,12 @@
 //! `--sandbox daytona`: the same words as for a local sandbox, over a real `holm serve`.
 
+mod previews;
+mod signals;
+
 use std::fs;
 
 use holm_testkit::{GitServer, Push, Served, TestRepository};
+use holm_testserver::FaultyProxy;
 use serde_json::json;
 
 use crate::server::{KEY, Serving};
@@ -47,6 +51,23 @@ impl Scene {
         env.with("DAYTONA_API_KEY", KEY)
             .with("DAYTONA_API_URL", format!("http://{}/api", server.address))
             .with("GITHUB_TOKEN", TOKEN)
+    }
+}
+
+/// A network before the server that does what a test says.
+struct BadDay {
+    proxy: FaultyProxy,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl BadDay {
+    fn before(server: &Serving<'_>) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let address = server.address.parse().unwrap();
+        Self {
+            proxy: runtime.block_on(FaultyProxy::start(address)),
+            _runtime: runtime,
+        }
     }
 }
 
@@ -258,6 +279,68 @@ fn interrupting_ends_the_command_and_the_sandbox() {
 }
 
 #[test]
+fn a_log_shows_what_is_asked_and_never_a_key() {
+    let scene = Scene::new();
+    let server = Serving::start(&scene.server_env, &[]);
+    let env = scene.user(&server);
+    let exec = ["exec", "--repo", "acme/widgets", "--", "true"];
+    for (level, is_told) in [
+        ("trace", true),
+        ("5", true),
+        ("tungstenite=trace,info", false),
+    ] {
+        let output = env.holm(exec).env("HOLM_LOG", level).output().unwrap();
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{log}");
+        assert_eq!(log.contains("TRACE"), is_told, "{log}");
+        assert!(!log.contains(KEY) && !log.contains(TOKEN), "{log}");
+    }
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn what_the_server_does_not_have_is_told_with_what_to_do() {
+    let scene = Scene::new();
+    let server = Serving::start(&scene.server_env, &[]);
+    let env = scene.user(&server);
+    let output = env.run(["exec", "--repo", "acme/nothing", "--", "true"]);
+    let errors = output.errors();
+    assert!(
+        errors.starts_with("error: could not clone `acme/nothing` into the sandbox"),
+        "{output}"
+    );
+    assert!(
+        errors.ends_with(
+            "hint: see whether its name is right; a private one needs a GITHUB_TOKEN that may read it"
+        ),
+        "{output}"
+    );
+    let root = format!("http://{}", server.address);
+    let env = env.with("DAYTONA_API_URL", root);
+    insta::assert_snapshot!(env.run(["exec", "--", "true"]), @r#"
+    exit code: 125
+    ----- stderr
+    error: could not create a Daytona sandbox
+      caused by: could not create a sandbox: Not Found (status 404)
+
+    hint: see whether DAYTONA_API_URL is where the API is: it ends in `/api`
+    "#);
+    let env = env
+        .with("DAYTONA_API_URL", format!("http://{}/api", server.address))
+        .with("DAYTONA_API_KEY", "of-another-server");
+    insta::assert_snapshot!(env.run(["exec", "--", "true"]), @r#"
+    exit code: 125
+    ----- stderr
+    error: could not create a Daytona sandbox
+      caused by: could not create a sandbox: the API key is not valid (status 401)
+
+    hint: see whether DAYTONA_API_KEY is a key of this server
+    "#);
+    assert!(server.client().sandboxes().is_empty());
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
 fn what_is_wrong_is_told_with_what_to_do() {
     let env = TestEnvironment::new();
     let exec = |more: &[&str]| {
@@ -293,6 +376,17 @@ fn what_is_wrong_is_told_with_what_to_do() {
       caused by: Connection refused (os error 111)
 
     hint: see whether the server runs, and what DAYTONA_API_URL says
+    "#);
+    let elsewhere = TestEnvironment::new()
+        .with("DAYTONA_API_KEY", "key")
+        .with("DAYTONA_API_URL", "nonsense");
+    insta::assert_snapshot!(elsewhere.run(["sandbox", "list", "--sandbox", "daytona"]), @r#"
+    exit code: 1
+    ----- stderr
+    error: could not use the settings for Daytona
+      caused by: this API address cannot be used: relative URL without a base; an address like `https://host/api` is needed
+
+    hint: see what DAYTONA_API_URL and DAYTONA_API_KEY say
     "#);
     insta::assert_snapshot!(exec(&["--repo", "."]), @r#"
     exit code: 125

@@ -110,6 +110,17 @@ impl Child {
         self.process.wait().unwrap();
     }
 
+    /// Sends it a signal.
+    pub(crate) fn send(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end, whatever that is.
+    pub(crate) fn ended(mut self) -> std::process::ExitStatus {
+        self.process.wait().unwrap()
+    }
+
     /// Waits for its end, which must be a good one.
     #[track_caller]
     pub(crate) fn wait(mut self) {

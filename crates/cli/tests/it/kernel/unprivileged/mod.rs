@@ -3,6 +3,7 @@
 mod doctor;
 mod endings;
 mod exec;
+mod pushing;
 mod repository;
 mod sandbox;
 mod serve;

@@ -2,7 +2,7 @@
 
 use holm_sandbox::{Sandbox, Secret, parse_github_repo};
 use holm_sandbox_backends::daytona::{
-    DaytonaSandbox, PullRequest, PushResult, create_daytona_sandbox, push_and_create_pr,
+    DaytonaSandbox, Opener, PullRequest, PushResult, create_daytona_sandbox, push_and_create_pr,
 };
 use holm_testkit::TestRepository;
 use holm_testkit::conformance::sh;
@@ -14,7 +14,6 @@ const COMMIT: &str = "git -c user.name=A -c user.email=a@b commit -q --allow-emp
 
 fn request() -> PullRequest {
     PullRequest {
-        repo: Some(parse_github_repo(REPO).unwrap()),
         branch: "work".to_owned(),
         intent: "fix the login test".to_owned(),
         blueprint: "bug-fix".to_owned(),
@@ -31,8 +30,11 @@ async fn sandbox(backend: &DaytonaBackend) -> DaytonaSandbox {
 }
 
 async fn push(backend: &DaytonaBackend, sandbox: &DaytonaSandbox, token: &str) -> PushResult {
-    let github = &backend.options.github;
-    push_and_create_pr(sandbox, &request(), Some(&Secret::new(token)), github).await
+    let opener = Opener::Api {
+        github: &backend.options.github,
+        repo: &parse_github_repo(REPO).unwrap(),
+    };
+    push_and_create_pr(sandbox, &request(), Some(&Secret::new(token)), opener).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
 //! Seed 002's provider over a real `holm serve`, and over one that something is wrong with.
 
 mod commands;
+mod exits;
 mod faults;
 mod faulty;
 mod files;
