@@ -29,10 +29,12 @@ use crate::ssh;
 use crate::state::Shared;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
+use crate::streams::pages::Pages;
 use crate::streams::place;
 use crate::streams::subscriptions::Keeper;
 use crate::threads::Threads;
 use crate::tls;
+use crate::tokens::Shares;
 
 /// How often it is looked at whether the streams are still in use.
 const LET_GO: Duration = Duration::from_millis(2);
@@ -175,6 +177,8 @@ impl Server {
             threads,
             gate,
             bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
+            pages: Pages::new(),
+            shares: Shares::new(&limits),
             subscriptions,
             stopping: stopped.clone(),
         });

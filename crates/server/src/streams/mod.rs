@@ -8,7 +8,7 @@
 //! - `create`, `append`, `show`, `read` and `follow` are the operations. What streams mean is decided in `thread-log`: here requests
 //!   become commands, and decisions become answers.
 //! - `subscriptions` is what lies below the protocol's own name, `__ds`.
-//! - `body` keeps what is read in bounds; a reader that takes nothing is cut off by the connection (`accept`).
+//! - `body` and `pages` keep what is received and sent in bounds; a reader that takes nothing is cut off by the connection (`accept`).
 
 pub(crate) mod access;
 mod address;
@@ -18,6 +18,7 @@ mod create;
 mod error;
 mod follow;
 mod headers;
+pub(crate) mod pages;
 pub(crate) mod place;
 mod query;
 mod read;
@@ -39,6 +40,7 @@ use holm_thread_log::{Command, Outcome, StreamName, StreamState, Timestamp, Touc
 use crate::accept::WritePatience;
 use crate::clock;
 use crate::state::AppState;
+use crate::tokens::keep_place;
 use access::{Access, Verb};
 use address::Target;
 use error::{Result, StreamError};
@@ -54,7 +56,9 @@ pub(crate) fn router() -> Router<AppState> {
             .route(&format!("{path}/"), any(dispatch))
             .route(path, any(dispatch));
     }
-    router.layer(from_fn(for_browsers))
+    router
+        .layer(from_fn(keep_place))
+        .layer(from_fn(for_browsers))
 }
 
 async fn dispatch(State(state): State<AppState>, request: Request) -> Response {

@@ -36,6 +36,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::state::AppState;
+use crate::tokens::keep_place;
 
 pub use openapi::document as openapi_document;
 pub(crate) use threads_of::Threads;
@@ -63,5 +64,7 @@ fn declared() -> OpenApiRouter<AppState> {
 /// The routes below `/api`.
 pub(crate) fn router() -> Router<AppState> {
     let (router, _) = declared().split_for_parts();
-    router.layer(from_fn(failure::challenge))
+    router
+        .layer(from_fn(failure::challenge))
+        .layer(from_fn(keep_place))
 }
