@@ -182,6 +182,11 @@ impl ServerConfig {
         self.data.join("builds")
     }
 
+    /// Locks of those who make snapshots beside a server.
+    pub(crate) fn makers(&self) -> PathBuf {
+        self.data.join("snapshot-makers")
+    }
+
     /// Unpacked images.
     pub fn images(&self) -> PathBuf {
         self.data.join("images")

@@ -23,6 +23,7 @@ use crate::error::ServeError;
 use crate::events;
 use crate::machines::Making;
 use crate::metrics::Metrics;
+use crate::operator::remove_abandoned;
 use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
 use crate::ssh;
@@ -128,6 +129,16 @@ impl Server {
             .map_err(|error| ServeError::Restore {
                 message: error.message,
             })?;
+        let abandoned = remove_abandoned(&config, &self.store);
+        let abandoned = abandoned.map_err(|source| ServeError::Snapshots {
+            source: Box::new(source),
+        })?;
+        for snapshot in abandoned {
+            tracing::warn!(
+                name = snapshot.name,
+                "a snapshot whose maker was killed is removed"
+            );
+        }
         let builds = Builds::new(Arc::clone(&self.store), Arc::clone(&sandboxes.making));
         builds.restore()?;
         sandboxes.making.collect()?;
