@@ -54,7 +54,14 @@ fn a_thread_is_written_and_followed_over_tls_and_through_a_proxy() {
     let behind = format!("http://{}/api", said["address"].as_str().unwrap());
     let behind = client(&behind, &door.authority_pem);
     behind
-        .run(["thread", "append", "t", "through the proxy"])
+        .run([
+            "thread",
+            "append",
+            "t",
+            "through the proxy",
+            "--spool",
+            "spool",
+        ])
         .success();
     let lines = ours
         .run(["thread", "follow", "t", "--no-wait", "--json"])
