@@ -220,6 +220,7 @@ fn thread_hint(error: &ClientError) -> Option<&'static str> {
             Some("HOLM_API_KEY has to be a key of this server; `holm key create` makes one")
         }
         ClientError::Api(_)
+        | ClientError::Untrusted { .. }
         | ClientError::Invalid { .. }
         | ClientError::Protocol { .. }
         | ClientError::TooLarge { .. }

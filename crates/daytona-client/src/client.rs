@@ -5,11 +5,11 @@ use std::sync::Arc;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 
+use holm_client_tls::{Roots, TrustError};
 use holm_daytona_wire::version::SDK_VERSION_HEADER;
 
 use crate::request::Call;
 use crate::settings::Settings;
-use crate::tls::{self, Needed};
 use crate::{ClientError, Deadlines, Result};
 
 /// Servers answer by the version that a client claims. From 0.167 on they tell both outputs apart; this is the version
@@ -39,12 +39,11 @@ impl Client {
     /// Makes no call yet.
     pub fn new(settings: Settings) -> Result<Self> {
         let api_url = base_url("API address", &settings.api_url)?;
-        let needed = if api_url.scheme() == "https" {
-            Needed::Yes
-        } else {
-            Needed::No
-        };
-        let tls = tls::client_config(needed, settings.extra_roots_pem.as_deref())?;
+        let tls = tls(&api_url, settings.extra_roots_pem.as_deref());
+        let tls = tls.map_err(|error| ClientError::Invalid {
+            what: "set of root certificates",
+            problem: error.to_string(),
+        })?;
         let headers = headers(&settings)?;
         let http = reqwest::Client::builder()
             .tls_backend_preconfigured(tls.clone())
@@ -96,6 +95,18 @@ impl Client {
     ) -> Result<Call<'_>> {
         let url = below(&self.shared.api_url, segments)?;
         Ok(Call::new(self, method, url, action.into()))
+    }
+}
+
+/// Toolboxes may have TLS where the API has none. No root at all is an error only if one is needed for certain.
+fn tls(
+    api_url: &Url,
+    extra_roots_pem: Option<&str>,
+) -> std::result::Result<rustls::ClientConfig, TrustError> {
+    match Roots::of_system_and(extra_roots_pem) {
+        Err(TrustError::NoneFound) if api_url.scheme() != "https" => Roots::none().http_config(),
+        Err(error) => Err(error),
+        Ok(roots) => roots.http_config(),
     }
 }
 

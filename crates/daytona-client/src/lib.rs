@@ -31,7 +31,6 @@ mod snapshots;
 mod socket;
 mod terminals;
 mod text;
-mod tls;
 mod toolbox;
 mod upload;
 mod wait;

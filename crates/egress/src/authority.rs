@@ -203,7 +203,12 @@ mod tests {
 
     fn is_vouched_for(leaf: &CertificateDer<'_>, name: &'static str, trusted_pem: &str) -> bool {
         use rustls::client::danger::ServerCertVerifier as _;
-        let roots = Arc::new(crate::Roots::none().with_pem(trusted_pem).unwrap().store());
+        let roots = Arc::new(
+            holm_client_tls::Roots::none()
+                .with_pem(trusted_pem)
+                .unwrap()
+                .store(),
+        );
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(roots, provider);
         let server = ServerName::try_from(name).unwrap();

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use holm_client_tls::{Roots, TrustError};
 use rustls::ClientConfig;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
@@ -29,7 +30,6 @@ use crate::rules::Rules;
 use crate::sandbox::{Sandbox, without_delay};
 use crate::secret::SecretRule;
 use crate::tasks::Tasks;
-use crate::trust::Roots;
 use crate::watched::{Activity, Watched};
 
 /// How long nothing is accepted after the kernel had no descriptor to give.
@@ -48,7 +48,7 @@ pub struct Settings {
 #[derive(Debug, Error)]
 pub enum GatewayError {
     #[error("could not set up TLS for the way out")]
-    Tls(#[source] rustls::Error),
+    Tls(#[source] TrustError),
 }
 
 pub struct Gateway {
@@ -74,13 +74,7 @@ impl fmt::Debug for Gateway {
 
 impl Gateway {
     pub fn new(settings: Settings) -> Result<Self, GatewayError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut upstream_tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(GatewayError::Tls)?
-            .with_root_certificates(settings.roots.store())
-            .with_no_client_auth();
-        upstream_tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let upstream_tls = settings.roots.http_config().map_err(GatewayError::Tls)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 rules: settings.rules,

@@ -36,6 +36,7 @@ mod watched;
 pub use authority::{AuthorityError, CertificateAuthority};
 pub use direct::DirectError;
 pub use gateway::{Gateway, GatewayError, Handle, Settings};
+pub use holm_client_tls::Roots;
 pub use host::{Host, HostError};
 pub use limits::Limits;
 pub use lists::{
@@ -47,4 +48,4 @@ pub use record::{Counters, Refusal};
 pub use resolve::{Resolve, SystemResolver};
 pub use rules::Rules;
 pub use secret::{Hidden, SecretError, SecretHost, SecretRule};
-pub use trust::{Roots, RootsError, bundle_pem, proxy_environment, trust_environment};
+pub use trust::{bundle_pem, proxy_environment, trust_environment};

@@ -1,75 +1,17 @@
-//! Whom the gateway trusts, and how programs in a box are told to trust the gateway.
-//!
-//! Trusted are the roots of the machine, not a list compiled in: the administrator's decisions
-//! count, a distrusted root is gone after an update of the system, and a company's own root works.
+//! How programs in a box are told to go through the gateway, and to trust it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustls::RootCertStore;
+use holm_client_tls::Roots;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use thiserror::Error;
 
 use crate::authority::CertificateAuthority;
-
-#[derive(Debug, Error)]
-pub enum RootsError {
-    #[error("this machine has no root certificates; install the package `ca-certificates`")]
-    NoneFound,
-    #[error("the extra root certificates are not readable as PEM")]
-    Unreadable,
-}
-
-/// The root certificates that upstream servers are checked against.
-#[derive(Clone)]
-pub struct Roots(Vec<CertificateDer<'static>>);
-
-impl std::fmt::Debug for Roots {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Roots({} certificates)", self.0.len())
-    }
-}
-
-impl Roots {
-    /// The roots of this machine. Entries that cannot be read are left out, as every other program
-    /// here leaves them out.
-    pub fn of_system() -> Result<Self, RootsError> {
-        let found = rustls_native_certs::load_native_certs();
-        if found.certs.is_empty() {
-            return Err(RootsError::NoneFound);
-        }
-        Ok(Self(found.certs))
-    }
-
-    /// Nobody but what is added.
-    pub fn none() -> Self {
-        Self(Vec::new())
-    }
-
-    pub fn with_pem(mut self, pem: &str) -> Result<Self, RootsError> {
-        let before = self.0.len();
-        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-            self.0
-                .push(certificate.map_err(|_| RootsError::Unreadable)?);
-        }
-        if self.0.len() == before {
-            return Err(RootsError::Unreadable);
-        }
-        Ok(self)
-    }
-
-    pub(crate) fn store(&self) -> RootCertStore {
-        let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(self.0.iter().cloned());
-        store
-    }
-}
 
 /// All roots and the gateway's authority in one file, for programs that take one bundle in place of
 /// the system's.
 pub fn bundle_pem(roots: &Roots, authority: &CertificateAuthority) -> String {
     let mut bundle = authority.certificate_pem().to_owned();
-    for certificate in &roots.0 {
+    for certificate in roots.certificates() {
         bundle.push_str(&to_pem(certificate));
     }
     bundle
@@ -146,23 +88,6 @@ mod tests {
         assert!(!bundle.contains("PRIVATE"));
         let read = Roots::none().with_pem(&bundle).unwrap();
         assert_eq!(format!("{read:?}"), "Roots(2 certificates)");
-    }
-
-    #[test]
-    fn the_system_has_roots_where_it_has_the_package() {
-        let is_installed = std::path::Path::new("/etc/ssl/certs/ca-certificates.crt").exists();
-        match Roots::of_system() {
-            Ok(roots) => assert!(!roots.store().is_empty()),
-            Err(error) => assert!(!is_installed, "{error}"),
-        }
-    }
-
-    #[test]
-    fn no_certificate_is_an_error() {
-        assert!(matches!(
-            Roots::none().with_pem("hello"),
-            Err(RootsError::Unreadable)
-        ));
     }
 
     #[test]

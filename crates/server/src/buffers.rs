@@ -95,25 +95,30 @@ impl Held {
         if self.bytes <= PIECE_BYTES {
             return response;
         }
-        response.map(|body| {
-            Body::new(InPieces {
-                body,
-                rest: Bytes::new(),
-                _held: self,
-            })
-        })
+        keep_until_sent(response, self)
     }
+}
+
+/// An answer that keeps something until it was sent to its end.
+pub(crate) fn keep_until_sent<T: Send + Unpin + 'static>(response: Response, held: T) -> Response {
+    response.map(|body| {
+        Body::new(InPieces {
+            body,
+            rest: Bytes::new(),
+            _held: held,
+        })
+    })
 }
 
 /// A body in pieces: one that is handed over whole counts as sent before its client has read any of it.
 #[derive(Debug)]
-struct InPieces {
+struct InPieces<T> {
     body: Body,
     rest: Bytes,
-    _held: Held,
+    _held: T,
 }
 
-impl HttpBody for InPieces {
+impl<T: Unpin> HttpBody for InPieces<T> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -74,6 +74,12 @@ pub struct ServerLimits {
     pub json_bytes_max: usize,
     /// What one request may add to a stream.
     pub entry_bytes_max: usize,
+    /// What those who write by tokens may make of one thread's stream. Its owner may add more.
+    pub thread_bytes_max: u64,
+    /// Requests in flight of those who have tokens of one thread, long polls and events included.
+    pub thread_requests_max: usize,
+    /// The same for those who read one thread by tickets.
+    pub thread_viewers_max: usize,
     /// One uploaded file.
     pub upload_bytes_max: u64,
     /// One blob of a thread.
@@ -109,6 +115,9 @@ impl Default for ServerLimits {
             header_patience: Duration::from_secs(30),
             json_bytes_max: 16 * 1024 * 1024,
             entry_bytes_max: 16 * 1024 * 1024,
+            thread_bytes_max: 1024 * 1024 * 1024,
+            thread_requests_max: 64,
+            thread_viewers_max: 256,
             upload_bytes_max: 64 * 1024 * 1024 * 1024,
             blob_bytes_max: 256 * 1024 * 1024,
             thread_blobs_bytes_max: 4 * 1024 * 1024 * 1024,
@@ -171,6 +180,11 @@ impl ServerConfig {
     /// Logs of builds.
     pub fn builds(&self) -> PathBuf {
         self.data.join("builds")
+    }
+
+    /// Locks of those who make snapshots beside a server.
+    pub(crate) fn makers(&self) -> PathBuf {
+        self.data.join("snapshot-makers")
     }
 
     /// Unpacked images.

@@ -233,6 +233,11 @@ pub enum ServeError {
     },
     #[error("could not find the sandboxes of earlier runs again: {message}")]
     Restore { message: String },
+    #[error("could not look for snapshots that were never finished")]
+    Snapshots {
+        #[source]
+        source: Box<crate::operator::OperatorError>,
+    },
     #[error("could not start the runtime")]
     Runtime {
         #[source]
@@ -252,6 +257,7 @@ impl ServeError {
             Self::Streams { source } => source.hint().map(Into::into),
             Self::Tls { .. } => Some("give a certificate chain and its key, both in PEM".into()),
             Self::Folder { .. } => Some("choose a folder that you may write, with `--data`".into()),
+            Self::Snapshots { source } => source.hint(),
             Self::Engine { .. } | Self::Restore { .. } | Self::Runtime { .. } => None,
         }
     }

@@ -1,7 +1,10 @@
 //! What an operator does to a server's snapshots from beside it, whether or not it runs.
 //!
 //! A snapshot of the operator is for all organisations; one that is made from a sandbox is for the sandbox's. The row
-//! comes first, as `snapshotting`, so that a running server does not take the files for something that nobody needs.
+//! comes first, as `snapshotting`, so that a running server does not take the files for something that nobody needs. The row of a
+//! maker that was killed is found and removed by [`remove_abandoned`], at the next start of the server and by the next command.
+
+mod maker;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -20,6 +23,9 @@ use crate::config::ServerConfig;
 use crate::error::ApiError;
 use crate::records::{Foundation, OrganizationRecord, Resources, SandboxRecord, SnapshotRecord};
 use crate::snapshots::add_snapshot;
+use maker::Maker;
+
+pub use maker::remove_abandoned;
 
 /// An import that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(6 * 60 * 60);
@@ -150,6 +156,7 @@ pub fn create_snapshot(
         | SnapshotSource::Debootstrap(_)
         | SnapshotSource::Image(_) => (general(new)?, None),
     };
+    let _maker = Maker::begin(config, &record.id)?;
     add_snapshot(store, &record)?;
     match fill(config, new, &mut record, progress) {
         Ok(()) => {

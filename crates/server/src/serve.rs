@@ -24,16 +24,19 @@ use crate::events;
 use crate::known_keys::KnownKeys;
 use crate::machines::Making;
 use crate::metrics::Metrics;
+use crate::operator::remove_abandoned;
 use crate::preview::tokens;
 use crate::sandboxes::{self, Sandboxes};
 use crate::ssh;
 use crate::state::Shared;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
+use crate::streams::pages::Pages;
 use crate::streams::place;
 use crate::streams::subscriptions::Keeper;
 use crate::threads::Threads;
 use crate::tls;
+use crate::tokens::Shares;
 
 /// How often it is looked at whether the streams are still in use.
 const LET_GO: Duration = Duration::from_millis(2);
@@ -127,6 +130,16 @@ impl Server {
             .map_err(|error| ServeError::Restore {
                 message: error.message,
             })?;
+        let abandoned = remove_abandoned(&config, &self.store);
+        let abandoned = abandoned.map_err(|source| ServeError::Snapshots {
+            source: Box::new(source),
+        })?;
+        for snapshot in abandoned {
+            tracing::warn!(
+                name = snapshot.name,
+                "a snapshot whose maker was killed is removed"
+            );
+        }
         let builds = Builds::new(Arc::clone(&self.store), Arc::clone(&sandboxes.making));
         builds.restore()?;
         sandboxes.making.collect()?;
@@ -177,6 +190,8 @@ impl Server {
             threads,
             gate,
             bodies: Bodies::new(limits.entry_bytes_max, limits.silence_max),
+            pages: Pages::new(),
+            shares: Shares::new(&limits),
             subscriptions,
             stopping: stopped.clone(),
         });

@@ -18,8 +18,10 @@ use crate::metrics::Metrics;
 use crate::sandboxes::Sandboxes;
 use crate::streams::access::Gate;
 use crate::streams::body::Bodies;
+use crate::streams::pages::Pages;
 use crate::streams::subscriptions::Keeper;
 use crate::threads::Threads;
+use crate::tokens::Shares;
 
 /// The server, as handlers see it. Cheap to clone.
 pub(crate) type AppState = Arc<Shared>;
@@ -42,6 +44,10 @@ pub(crate) struct Shared {
     pub(crate) gate: Arc<dyn Gate>,
     /// The memory for what is added to them.
     pub(crate) bodies: Bodies,
+    /// The memory for what is long in them.
+    pub(crate) pages: Pages,
+    /// What those who have tokens and tickets may occupy.
+    pub(crate) shares: Shares,
     /// Those who are woken when streams have grown.
     pub(crate) subscriptions: Arc<Keeper>,
     /// How far the end of the server is: those who wait for streams need not wait any longer.

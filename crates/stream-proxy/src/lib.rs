@@ -24,6 +24,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use holm_client_tls::TrustError;
+
 pub use proxy::Proxy;
 pub use upstream::Upstream;
 
@@ -32,6 +34,8 @@ pub use upstream::Upstream;
 pub struct ProxyConfig {
     pub listen: SocketAddr,
     pub upstream: Upstream,
+    /// Trusted besides the roots of this machine.
+    pub extra_roots_pem: Option<String>,
     pub limits: ProxyLimits,
 }
 
@@ -79,8 +83,8 @@ pub enum ProxyError {
         #[source]
         source: io::Error,
     },
-    #[error("could not set up TLS: {0}")]
-    Tls(String),
+    #[error("could not make ready to speak TLS with the server")]
+    Tls(#[from] TrustError),
 }
 
 impl ProxyError {
@@ -92,8 +96,7 @@ impl ProxyError {
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
                 Some("something else listens there; choose another port, or port 0 for any")
             }
-            Self::Listen { .. } => None,
-            Self::Tls(_) => Some("install the package `ca-certificates`"),
+            Self::Listen { .. } | Self::Tls(_) => None,
         }
     }
 }

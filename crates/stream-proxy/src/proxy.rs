@@ -68,7 +68,11 @@ impl Proxy {
             address: config.listen,
             source,
         };
-        let connector = Connector::new(config.upstream, config.limits)?;
+        let connector = Connector::new(
+            config.upstream,
+            config.extra_roots_pem.as_deref(),
+            config.limits,
+        )?;
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self {
@@ -171,6 +175,8 @@ struct Session {
 #[derive(Debug)]
 enum Failure {
     Unreachable,
+    /// Somebody is there who does not prove to be the server.
+    Untrusted,
     Late,
     /// The client did not send what it announced.
     Unfinished,
@@ -246,7 +252,11 @@ impl Session {
         }
         let mut sender = self.connector.connect().await.map_err(|error| {
             tracing::warn!(error = chain(&error), "the server is not reached");
-            Failure::Unreachable
+            if holm_client_tls::is_untrusted(&error) {
+                Failure::Untrusted
+            } else {
+                Failure::Unreachable
+            }
         })?;
         let sent = sender.send_request(request).await;
         let response = sent.map_err(|error| broken(&error))?;
@@ -285,6 +295,11 @@ fn describe(failure: &Failure) -> Answer {
             StatusCode::BAD_GATEWAY,
             "server_unreachable",
             "the server behind this proxy is not reached; see whether it runs. The proxy's log says more. Try again later: nothing was sent to it",
+        ),
+        Failure::Untrusted => refusal(
+            StatusCode::BAD_GATEWAY,
+            "server_untrusted",
+            "whoever answers behind this proxy has no certificate that the proxy's machine trusts: nothing was sent to it. Whoever runs the proxy adds the root of the server's certificate to that machine, or names its file in SSL_CERT_FILE",
         ),
         Failure::Late => refusal(
             StatusCode::GATEWAY_TIMEOUT,

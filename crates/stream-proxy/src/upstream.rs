@@ -4,12 +4,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holm_client_tls::Roots;
 use hyper::Uri;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::HeaderValue;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -89,6 +89,8 @@ pub(crate) enum Unconnected {
     Late,
     #[error("the server's name is none for TLS")]
     Name,
+    #[error("could not speak TLS with the server")]
+    Tls(#[source] std::io::Error),
     #[error("the server does not speak HTTP/1.1")]
     Speak(#[source] hyper::Error),
 }
@@ -102,10 +104,17 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn new(upstream: Upstream, limits: ProxyLimits) -> Result<Self, ProxyError> {
+    pub(crate) fn new(
+        upstream: Upstream,
+        extra_roots_pem: Option<&str>,
+        limits: ProxyLimits,
+    ) -> Result<Self, ProxyError> {
         let tls = match upstream.scheme {
             Scheme::Http => None,
-            Scheme::Https => Some(TlsConnector::from(Arc::new(client_config()?))),
+            Scheme::Https => {
+                let config = Roots::of_system_and(extra_roots_pem)?.http_config()?;
+                Some(TlsConnector::from(Arc::new(config)))
+            }
         };
         Ok(Self {
             upstream,
@@ -136,7 +145,7 @@ impl Connector {
         };
         let name = ServerName::try_from(host.clone()).map_err(|_| Unconnected::Name)?;
         let stream = tls.connect(name, stream).await;
-        self.speak(stream.map_err(Unconnected::Connect)?).await
+        self.speak(stream.map_err(Unconnected::Tls)?).await
     }
 
     async fn speak<S>(&self, stream: S) -> Result<SendRequest<Flowing>, Unconnected>
@@ -156,26 +165,6 @@ impl Connector {
         });
         Ok(sender)
     }
-}
-
-/// Trusts whom this machine trusts.
-fn client_config() -> Result<ClientConfig, ProxyError> {
-    let mut roots = RootCertStore::empty();
-    // Entries that cannot be read are left out, as every other program here leaves them out.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        return Err(ProxyError::Tls(
-            "this machine has no root certificates".to_owned(),
-        ));
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| ProxyError::Tls(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
 }
 
 #[cfg(test)]

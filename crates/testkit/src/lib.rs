@@ -1,5 +1,5 @@
 //! What the tests of several crates share: real repositories, a real Postgres, pictures of folders, a root file
-//! system, and the one suite that every backend must pass.
+//! system, TLS, and the one suite that every backend must pass.
 //!
 //! Only tests depend on this crate. It panics where a test would fail, because that is what it is for.
 
@@ -17,9 +17,11 @@ mod postgres;
 mod repository;
 mod repository_kinds;
 mod tiny_root;
+mod tls;
 
 pub use fingerprint::Fingerprint;
 pub use git_server::{GitServer, Push, Served};
 pub use postgres::{PostgresServer, Stop};
 pub use repository::{TestRepository, TestRepositoryBuilder};
 pub use tiny_root::{tiny_root, tiny_root_archive};
+pub use tls::{TlsDoor, Vouched};

@@ -156,9 +156,15 @@ fn reason(text: &str) -> (Option<String>, String) {
 
 /// A failure on the way. Addresses stay out of it: they may hold what is secret.
 pub(crate) fn cut(action: &str, error: reqwest::Error) -> ClientError {
+    let action = action.to_owned();
+    let error = error.without_url();
+    if holm_client_tls::is_untrusted(&error) {
+        let source = Box::new(error);
+        return ClientError::Untrusted { action, source };
+    }
     ClientError::Unreachable {
-        action: action.to_owned(),
-        source: Box::new(error.without_url()),
+        action,
+        source: Box::new(error),
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use holm_client_tls::Roots;
 use holm_thread_log::StreamName;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::{Method, Response, Url};
@@ -11,7 +12,6 @@ use reqwest::{Method, Response, Url};
 use crate::answer;
 use crate::credentials::Renewal;
 use crate::settings::Settings;
-use crate::tls::{self, Needed};
 use crate::{ClientError, Deadlines, Result};
 
 /// Shorter than what servers wait, so that a call is not sent into a connection that just closes.
@@ -47,12 +47,15 @@ impl Client {
     /// Makes no call yet.
     pub fn new(settings: Settings) -> Result<Self> {
         let api_url = base_url(&settings.api_url)?;
-        let needed = if api_url.scheme() == "https" {
-            Needed::Yes
-        } else {
-            Needed::No
+        let roots = match api_url.scheme() {
+            "https" => Roots::of_system_and(settings.extra_roots_pem.as_deref()),
+            _ => Ok(Roots::none()),
         };
-        let tls = tls::client_config(needed, settings.extra_roots_pem.as_deref())?;
+        let tls = roots.and_then(|roots| roots.http_config());
+        let tls = tls.map_err(|error| ClientError::Invalid {
+            what: "set of root certificates",
+            problem: error.to_string(),
+        })?;
         let agent = HeaderValue::from_static(concat!("holm/", env!("CARGO_PKG_VERSION")));
         let http = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)

@@ -26,6 +26,14 @@ pub enum ClientError {
         source: BoxError,
     },
 
+    /// Somebody is there who does not prove to be the server. Nothing was sent to it.
+    #[error("could not {action}: the server's certificate is not trusted here")]
+    Untrusted {
+        action: String,
+        #[source]
+        source: BoxError,
+    },
+
     #[error("could not {action}: there was no answer in {} s", after.as_secs_f32())]
     TimedOut { action: String, after: Duration },
 
@@ -89,9 +97,11 @@ impl ApiError {
 impl ClientError {
     pub fn prospect(&self) -> Prospect {
         match self {
-            Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Credentials { .. } => {
-                Prospect::MayPass
-            }
+            // Certificates are renewed, also after they have run out.
+            Self::Unreachable { .. }
+            | Self::Untrusted { .. }
+            | Self::TimedOut { .. }
+            | Self::Credentials { .. } => Prospect::MayPass,
             Self::Api(error) => of_status(error.status),
             Self::Invalid { .. }
             | Self::Protocol { .. }
@@ -105,6 +115,7 @@ impl ClientError {
             Self::Api(error) => Some(error),
             Self::Invalid { .. }
             | Self::Unreachable { .. }
+            | Self::Untrusted { .. }
             | Self::TimedOut { .. }
             | Self::Protocol { .. }
             | Self::TooLarge { .. }
@@ -116,6 +127,9 @@ impl ClientError {
     /// What can be done about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Untrusted { .. } => Some(
+                "see whether the address is right; SSL_CERT_FILE=FILE names the root of a private authority",
+            ),
             Self::Unreachable { .. } | Self::TimedOut { .. } => {
                 Some("see whether the server runs, and whether its address is right")
             }

@@ -32,7 +32,6 @@ mod settings;
 mod spool;
 mod streams;
 mod threads;
-mod tls;
 mod verify;
 
 pub use answer::Tail;

@@ -9,7 +9,7 @@ use crate::document::{DocumentKey, DocumentWrite};
 use crate::expiry::Lifetime;
 use crate::json::JsonError;
 use crate::name::StreamName;
-use crate::offset::Offset;
+use crate::offset::{Offset, StreamId};
 use crate::producer::{Claim, ProducerState};
 use crate::state::{Ending, StreamState};
 
@@ -38,7 +38,7 @@ pub enum Command {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Touch {
     Read,
-    Heartbeat { writer: Option<String> },
+    Heartbeat { writer: Option<Writer> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Create {
     pub ending: Ending,
     pub payload: Option<Payload>,
     pub fork: Option<Fork>,
-    pub writer: Option<String>,
+    pub writer: Option<Writer>,
     /// Written with it, or nothing is. Left out when the stream is there already.
     pub documents: Vec<DocumentWrite>,
 }
@@ -76,10 +76,32 @@ pub struct Append {
     pub stream_seq: Option<String>,
     /// Whether the stream is closed with it.
     pub ending: Ending,
-    /// Who writes, for the [`Rules`](crate::Rules); such as the run that a token was made for.
-    pub writer: Option<String>,
+    /// Who writes, if it is not the owner.
+    pub writer: Option<Writer>,
     /// Written with it, or nothing is. Left out when the append turns out to be a duplicate.
     pub documents: Vec<DocumentWrite>,
+}
+
+/// Somebody who was let in to write, and not to do everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Writer {
+    /// For the [`Rules`](crate::Rules); such as the run that a token was made for.
+    pub run: String,
+    /// The one stream that it was let in to, and not a later one of the same name. `None`: whichever has the name.
+    pub stream: Option<StreamId>,
+    /// How many bytes the stream may have with what it writes.
+    pub stream_bytes_max: u64,
+}
+
+impl Writer {
+    /// One that is bound by the rules only.
+    pub fn of_run(run: impl Into<String>) -> Self {
+        Self {
+            run: run.into(),
+            stream: None,
+            stream_bytes_max: u64::MAX,
+        }
+    }
 }
 
 /// What is appended by one request.
@@ -219,6 +241,12 @@ pub enum Refusal {
     Gap { expected: u64, received: u64 },
     #[error("the stream's sequence must rise above `{last}`")]
     StreamSeq { last: String },
+    #[error(
+        "the stream that the writer was let in to is deleted: this is another one of the same name"
+    )]
+    Replaced,
+    #[error("the stream has as much as its writer may store: {bytes_max} bytes")]
+    StreamFull { bytes_max: u64 },
     #[error("the document `{}` of `{}` was changed by somebody else", .key.id, .key.collection)]
     DocumentChanged { key: DocumentKey },
     /// From the [`Rules`](crate::Rules).

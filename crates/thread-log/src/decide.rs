@@ -20,7 +20,7 @@ use bytes::Bytes;
 
 use crate::changes::{Changes, NewEntry, NewKey};
 use crate::command::{
-    Command, Decision, EntryKey, Expired, Message, Outcome, Payload, Refusal, Touch,
+    Command, Decision, EntryKey, Expired, Message, Outcome, Payload, Refusal, Touch, Writer,
 };
 use crate::content_type::ContentType;
 use crate::document::{Document, DocumentKey, DocumentWrite};
@@ -165,8 +165,9 @@ impl Draft<'_> {
         let mut stream = self.live(name)?;
         stream.last_access = self.now;
         if let Touch::Heartbeat { writer } = touch {
+            check_writer(&stream, writer.as_ref())?;
             stream.last_seen = Some(self.now);
-            self.ask_rules(&stream, What::Heartbeat, writer.as_deref())?;
+            self.ask_rules(&stream, What::Heartbeat, writer.as_ref())?;
         }
         self.put(stream);
         Ok(Outcome::Touched)
@@ -211,7 +212,7 @@ impl Draft<'_> {
         &mut self,
         stream: &StreamState,
         what: What<'_>,
-        writer: Option<&str>,
+        writer: Option<&Writer>,
     ) -> Step<()> {
         let Some(key) = self.rules.row(&stream.name) else {
             return Ok(());
@@ -221,7 +222,7 @@ impl Draft<'_> {
             stream,
             what,
             row,
-            writer,
+            writer: writer.map(|writer| writer.run.as_str()),
             now: self.now,
         };
         match self.rules.judge(&event) {
@@ -309,6 +310,23 @@ impl Draft<'_> {
         });
         self.changes.keys.extend(keys);
     }
+}
+
+/// Names are used again; who was let in to the stream that had this one before is a stranger to the next.
+fn check_writer(stream: &StreamState, writer: Option<&Writer>) -> Result<(), Refusal> {
+    match writer.and_then(|writer| writer.stream) {
+        Some(id) if id != stream.id => Err(Refusal::Replaced),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether the stream is as large as its writer may make it, at most. The owner may make it larger.
+fn check_size(stream: &StreamState, writer: Option<&Writer>) -> Result<(), Refusal> {
+    let bytes_max = writer.map_or(u64::MAX, |writer| writer.stream_bytes_max);
+    if stream.size_bytes > bytes_max {
+        return Err(Refusal::StreamFull { bytes_max });
+    }
+    Ok(())
 }
 
 /// What a payload is on a stream of this type.

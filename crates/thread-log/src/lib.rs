@@ -38,7 +38,7 @@ mod wake;
 pub use changes::{Changes, NewEntry, NewKey};
 pub use command::{
     Append, Appended, Command, Create, Decision, ENTRY_KEY_LENGTH_MAX, EntryKey, EntryKeyError,
-    Expired, Fork, Message, Outcome, Payload, Refusal, Touch,
+    Expired, Fork, Message, Outcome, Payload, Refusal, Touch, Writer,
 };
 pub use content_type::{ContentType, ContentTypeError};
 pub use cursor::{JITTER_SECONDS_MAX, cursor};

@@ -40,6 +40,7 @@ use holm_sandbox::BackendKind;
 use holm_sandbox_backends::local::{IsolationKind, LocalRuntime, Reaped, Record};
 use holm_sandbox_linux::Network;
 use holm_server::ServerConfig;
+use holm_server::operator::remove_abandoned;
 use holm_store::Store;
 
 use crate::args::{
@@ -48,7 +49,7 @@ use crate::args::{
 use crate::configuration::Configuration;
 use crate::environment::{Environment, absolute};
 use crate::error::{CliError, one_line};
-use crate::output::{Tone, describe_branch, teardown_warnings, tell};
+use crate::output::{Tone, describe_branch, printable, teardown_warnings, tell};
 
 /// What every command begins with.
 #[derive(Debug)]
@@ -104,6 +105,12 @@ impl Context {
             });
         }
         let store = Store::open(&database).map_err(|source| CliError::Key(source.into()))?;
+        for snapshot in remove_abandoned(&config, &store)? {
+            let name = printable(&snapshot.name);
+            let note =
+                format!("snapshot {name} was never finished: who made it was killed; removed");
+            tell(Tone::Note, &note);
+        }
         Ok((config, store))
     }
 

@@ -24,16 +24,17 @@ const EXIT_CUT_OFF: u8 = 130;
 pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<u8, CliError> {
     let format = args.log_format;
     let given_key = context.environment.text("HOLM_API_KEY")?.map(Hidden::new);
+    let wanted_connections = args.connections_max;
     let mut config = config(context, args)?;
     start_log(context, format)?;
     // Forks, and therefore comes before the first thread.
     let engine = Engine::start().map_err(ServeError::from)?;
     match raise_descriptor_limit() {
         Ok(files) => {
-            let wanted = config.limits.connections_max;
-            config.limits.connections_max = connections_that_fit(wanted, files);
-            if config.limits.connections_max < wanted {
-                let fitting = config.limits.connections_max;
+            let wanted = wanted_connections.unwrap_or(config.limits.connections_max);
+            let fitting = connections_that_fit(wanted, files);
+            config.limits.connections_max = fitting;
+            if wanted_connections.is_some_and(|wanted| fitting < wanted) {
                 tracing::warn!(
                     wanted,
                     fitting,
@@ -86,7 +87,6 @@ fn config(context: &Context, args: ServeArgs) -> Result<ServerConfig, CliError> 
     }
     config.long_poll_timeout = args.long_poll_timeout;
     config.limits.sandboxes_max = args.sandboxes_max;
-    config.limits.connections_max = args.connections_max;
     Ok(config)
 }
 

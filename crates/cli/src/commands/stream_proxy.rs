@@ -19,6 +19,7 @@ struct ListeningJson {
 
 pub(crate) fn run(context: &Context, args: &StreamProxyArgs) -> Result<u8, CliError> {
     let config = ProxyConfig {
+        extra_roots_pem: None,
         listen: args.listen,
         upstream: args.upstream.parse()?,
         limits: ProxyLimits {

@@ -19,4 +19,5 @@ mod server;
 mod snapshot;
 mod support;
 mod thread;
+mod thread_tls;
 mod usage;

@@ -9,6 +9,7 @@
 )]
 
 mod attacks;
+mod direct;
 mod http;
 mod kernel;
 mod limits;

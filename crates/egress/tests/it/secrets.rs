@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use holm_egress::{CertificateAuthority, Hidden, SecretRule};
 use tokio::io::AsyncWriteExt;
 
-use crate::world::origin::{Origin, Vouched, speak_tls};
-use crate::world::{World, exchange, read_all, read_head};
+use crate::world::origin::{Origin, speak_tls};
+use crate::world::{World, exchange, read_all, read_head, vouched};
 
 const PLACEHOLDER: &str = "dtn_secret_a7f3b2c1";
 const VALUE: &str = "sk-real-value";
@@ -105,7 +105,7 @@ async fn inside_the_tunnel_no_other_host_is_spoken_to() {
 async fn an_impostor_gets_nothing() {
     let world = World::new().await;
     // Vouched for by somebody whom the gateway does not know.
-    let impostor = Origin::https(&Vouched::new().config).await;
+    let impostor = Origin::https(&vouched().config).await;
     world.secret(PLACEHOLDER, VALUE, &["api.test"]);
     let trusted = world.authority.certificate_pem();
     let answer = get_over_tls(&world, trusted, &impostor, "api.test").await;

@@ -12,11 +12,10 @@ use holm_egress::{
     CertificateAuthority, Gateway, Handle, Hidden, Limits, Policy, Resolve, Roots, Rules,
     SecretRule, Settings,
 };
+use holm_testkit::Vouched;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-
-use self::origin::Vouched;
 
 pub(crate) mod origin;
 
@@ -51,9 +50,15 @@ impl Resolve for Names {
     }
 }
 
+/// Certificates for the names that lead to origins.
+pub(crate) fn vouched() -> Vouched {
+    Vouched::for_names(&["api.test", "other.test", "git.test"])
+}
+
 /// A sandbox's side of the gateway, and the hands that change its settings.
 pub(crate) struct World {
     pub(crate) proxy: SocketAddr,
+    pub(crate) gateway: Gateway,
     pub(crate) handle: Handle,
     pub(crate) names: Arc<Names>,
     pub(crate) policy: watch::Sender<Arc<Policy>>,
@@ -93,7 +98,7 @@ impl World {
             names.lead(name, &["127.0.0.1"]);
         }
         let authority = Arc::new(CertificateAuthority::generate().unwrap());
-        let vouched = Vouched::new();
+        let vouched = vouched();
         let gateway = Gateway::new(Settings {
             rules,
             resolver: Arc::clone(&names) as Arc<dyn Resolve>,
@@ -106,6 +111,7 @@ impl World {
         let handle = gateway.serve(listener, policy_seen, secrets_seen, limits);
         Self {
             proxy,
+            gateway,
             handle,
             names,
             policy,

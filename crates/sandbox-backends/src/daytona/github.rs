@@ -2,12 +2,11 @@
 //!
 //! **Invariant:** a token goes to the address of the API and nowhere else, and is in no text of an error.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use holm_client_tls::Roots;
 use holm_sandbox::{GitHubRepo, Redactor, Result, SandboxError, Secret};
 use reqwest::{Method, Response};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -176,15 +175,8 @@ fn cause(error: reqwest::Error) -> String {
 }
 
 fn client() -> std::result::Result<reqwest::Client, String> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut tls = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let tls = Roots::of_system().and_then(|roots| roots.http_config());
+    let tls = tls.map_err(|error| error.to_string())?;
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .http1_only()

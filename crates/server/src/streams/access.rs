@@ -8,11 +8,15 @@ use std::fmt;
 use async_trait::async_trait;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use holm_thread_log::{Message, NameError, ProducerId, StreamName, Timestamp};
+use holm_thread_log::{
+    Message, NameError, ProducerId, Refusal, StreamId, StreamName, StreamState, Timestamp, Writer,
+};
 
 use crate::auth;
 use crate::clock;
+use crate::config::ServerLimits;
 use crate::state::AppState;
+use crate::tokens::{Holder, Slot};
 
 /// What one request may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +38,8 @@ pub(crate) enum Scope {
 pub(crate) struct ThreadScope {
     /// As clients name it.
     pub(crate) name: StreamName,
+    /// Which one of that name: after a deletion, another may have it.
+    pub(crate) stream: StreamId,
     pub(crate) verbs: Vec<Verb>,
     /// What `Producer-Id` has to be, so that a box cannot fence another's writer.
     pub(crate) producer: Option<ProducerId>,
@@ -94,6 +100,15 @@ impl Denied {
         }
     }
 
+    /// For who was let in to a stream that is no more, at the one that has its name now.
+    pub(crate) fn replaced() -> Self {
+        Self {
+            status: StatusCode::FORBIDDEN,
+            code: "thread_replaced",
+            message: Refusal::Replaced.to_string(),
+        }
+    }
+
     fn internal() -> Self {
         Self {
             status: StatusCode::INTERNAL_SERVER_ERROR,
@@ -141,7 +156,7 @@ impl Access {
         let now = Timestamp(clock::now());
         if let Some(token) = auth::bearer(parts) {
             if let Some(access) = state.gate.token(token, now).await? {
-                return Ok(access);
+                return access.enter(state, parts, Holder::Token);
             }
             let caller = auth::caller(state, token).map_err(|error| {
                 tracing::error!(error = error.message, "could not look an API key up");
@@ -160,14 +175,34 @@ impl Access {
         }
         if let Some(ticket) = auth::query_parameter(parts.uri.query(), TICKET_PARAMETER) {
             let access = state.gate.ticket(&ticket, now).await?;
-            return access.ok_or_else(|| {
+            let access = access.ok_or_else(|| {
                 Denied::unauthorized("ticket_invalid", "the ticket is unknown or was used before")
-            });
+            })?;
+            return access.enter(state, parts, Holder::Ticket);
         }
         Err(Denied::unauthorized(
             "key_missing",
             "a key or a token is needed: send `Authorization: Bearer KEY`",
         ))
+    }
+
+    /// Takes a place among the requests of its thread, until the request is answered.
+    fn enter(self, state: &AppState, parts: &Parts, holder: Holder) -> Result<Self, Denied> {
+        let (Scope::Thread(thread), Some(slot)) = (&self.scope, parts.extensions.get::<Slot>())
+        else {
+            return Err(Denied::internal());
+        };
+        let place = state.shares.enter(thread.stream, holder);
+        let is_full = place.is_none();
+        slot.fill(place);
+        if is_full {
+            return Err(Denied {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                code: "too_many_requests",
+                message: "as many requests of this thread are in flight as may be at once: wait for one to end".to_owned(),
+            });
+        }
+        Ok(self)
     }
 
     /// Whether it may do this with the stream of this name.
@@ -200,11 +235,23 @@ impl Access {
         }
     }
 
-    /// Who writes, for the rules.
-    pub(crate) fn writer(&self) -> Option<String> {
+    /// Whether it was let in to this stream, and not only to one that had the same name.
+    pub(crate) fn check_stream(&self, stream: &StreamState) -> Result<(), Denied> {
+        match &self.scope {
+            Scope::Thread(thread) if thread.stream != stream.id => Err(Denied::replaced()),
+            Scope::Thread(_) | Scope::Whole => Ok(()),
+        }
+    }
+
+    /// Who writes, if it is not the owner.
+    pub(crate) fn writer(&self, limits: &ServerLimits) -> Option<Writer> {
         match &self.scope {
             Scope::Whole => None,
-            Scope::Thread(thread) => thread.run.clone(),
+            Scope::Thread(thread) => Some(Writer {
+                run: thread.run.clone().unwrap_or_default(),
+                stream: Some(thread.stream),
+                stream_bytes_max: limits.thread_bytes_max,
+            }),
         }
     }
 
@@ -238,6 +285,7 @@ mod tests {
             organization: "one".to_owned(),
             scope: Scope::Thread(ThreadScope {
                 name: name("holm-thread-1"),
+                stream: StreamId(1),
                 verbs,
                 producer: producer.map(|id| id.parse().unwrap()),
                 run: Some("run-7".to_owned()),
@@ -249,7 +297,11 @@ mod tests {
     fn a_token_opens_one_thread_in_the_ways_that_it_says() {
         let access = of_thread(vec![Verb::Append], None);
         assert_eq!(access.check(&name("holm-thread-1"), Verb::Append), Ok(()));
-        assert_eq!(access.writer().as_deref(), Some("run-7"));
+        let writer = access.writer(&ServerLimits::default()).unwrap();
+        assert_eq!(
+            (writer.run.as_str(), writer.stream),
+            ("run-7", Some(StreamId(1)))
+        );
         let foreign = access.check(&name("holm-thread-2"), Verb::Append);
         assert_eq!(foreign.unwrap_err().status, StatusCode::FORBIDDEN);
         let refused = access.check(&name("holm-thread-1"), Verb::Read);

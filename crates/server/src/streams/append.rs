@@ -37,7 +37,7 @@ pub(super) async fn append(
         access.check(name, Verb::Manage)?;
     }
     let stored = access.stored(name)?;
-    let whole = state.bodies.read(&parts.headers, body).await?;
+    let whole = state.bodies.read(parts, body).await?;
     let mut malformed = None;
     let payload = match &content_type {
         _ if whole.bytes.is_empty() => None,
@@ -79,7 +79,7 @@ pub(super) async fn append(
         producer,
         stream_seq,
         ending,
-        writer: access.writer(),
+        writer: access.writer(&state.config.limits),
         documents: Vec::new(),
     };
     let decided = apply(state, Command::Append(append)).await;
@@ -109,7 +109,7 @@ pub(super) async fn parse(body: &Bytes) -> Result<std::result::Result<Payload, J
 /// Notes that a writer lives.
 async fn heartbeat(state: &AppState, access: &Access, name: StreamName) -> Result<Response> {
     let touch = Touch::Heartbeat {
-        writer: access.writer(),
+        writer: access.writer(&state.config.limits),
     };
     apply(state, Command::Touch { name, touch }).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

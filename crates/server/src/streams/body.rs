@@ -7,19 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, EXPECT, RETRY_AFTER};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::request::Parts;
 use bytes::BytesMut;
 use http_body_util::BodyExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::error::{Result, StreamError};
+use crate::tokens::{Share, Slot};
 
 /// What a body may have without asking for a part of the budget.
 const FREE_BYTES: usize = 64 * 1024;
 /// The budget of all bodies together, and its unit.
 const BUDGET_UNITS: usize = 4096;
+/// What those who were let in to one thread may have of it.
+pub(crate) const SHARE_UNITS: usize = BUDGET_UNITS / 8;
 const UNIT_BYTES: usize = 64 * 1024;
 /// How long the whole of a body may take, however steadily it drips.
 const WHOLE_PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -37,9 +41,16 @@ pub(crate) struct Bodies {
 
 /// A body that was read, and the part of the budget that it has until it is dropped.
 #[derive(Debug)]
-pub(super) struct Whole {
-    pub(super) bytes: Bytes,
-    _budget: Vec<OwnedSemaphorePermit>,
+pub(crate) struct Whole {
+    pub(crate) bytes: Bytes,
+    _budget: Vec<Unit>,
+}
+
+/// A part of the budget, and of the share of who sends.
+#[derive(Debug)]
+struct Unit {
+    _own: Option<OwnedSemaphorePermit>,
+    _common: OwnedSemaphorePermit,
 }
 
 impl Bodies {
@@ -51,17 +62,18 @@ impl Bodies {
         }
     }
 
-    pub(super) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Whole> {
-        self.read_at_most(headers, body, self.bytes_max).await
+    pub(crate) async fn read(&self, parts: &Parts, body: Body) -> Result<Whole> {
+        self.read_at_most(parts, body, self.bytes_max).await
     }
 
     /// Reads a body to its end. One that is cut off or takes too long leaves nothing behind.
     pub(super) async fn read_at_most(
         &self,
-        headers: &HeaderMap,
+        parts: &Parts,
         mut body: Body,
         bytes_max: usize,
     ) -> Result<Whole> {
+        let headers = &parts.headers;
         let announced = headers.get(CONTENT_LENGTH);
         let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         if announced.is_some_and(|length| length > bytes_max) {
@@ -71,11 +83,17 @@ impl Bodies {
             }
             return Err(too_large(bytes_max));
         }
-        let whole = timeout(WHOLE_PATIENCE, self.collect(&mut body, bytes_max)).await;
+        let share = Slot::share_of(parts);
+        let whole = timeout(WHOLE_PATIENCE, self.collect(share, &mut body, bytes_max)).await;
         whole.unwrap_or_else(|_| Err(too_slow()))
     }
 
-    async fn collect(&self, body: &mut Body, bytes_max: usize) -> Result<Whole> {
+    async fn collect(
+        &self,
+        share: Option<&Share>,
+        body: &mut Body,
+        bytes_max: usize,
+    ) -> Result<Whole> {
         let mut first = Bytes::new();
         let mut more = BytesMut::new();
         let mut budget = Vec::new();
@@ -86,7 +104,7 @@ impl Bodies {
                 discard(body).await;
                 return Err(too_large(bytes_max));
             }
-            self.pay(&mut budget, length).await?;
+            self.pay(share, &mut budget, length).await?;
             // One frame, the common case, is not copied.
             if first.is_empty() && more.is_empty() {
                 first = frame;
@@ -129,10 +147,21 @@ impl Bodies {
     }
 
     /// Holds as much of the budget as a body of this length needs.
-    async fn pay(&self, paid: &mut Vec<OwnedSemaphorePermit>, length: usize) -> Result<()> {
+    async fn pay(&self, share: Option<&Share>, paid: &mut Vec<Unit>, length: usize) -> Result<()> {
         let needed = length.saturating_sub(FREE_BYTES).div_ceil(UNIT_BYTES);
         while paid.len() < needed {
-            let unit = Arc::clone(&self.budget).acquire_owned();
+            // Its own first: who waits for itself holds up nobody else.
+            let unit = async {
+                let own = match share {
+                    Some(share) => Some(Arc::clone(&share.sent).acquire_owned().await?),
+                    None => None,
+                };
+                let common = Arc::clone(&self.budget).acquire_owned().await?;
+                Ok::<_, AcquireError>(Unit {
+                    _own: own,
+                    _common: common,
+                })
+            };
             let unit = timeout(self.silence_max, unit).await;
             let Ok(Ok(unit)) = unit else {
                 let message = "the server reads as many large bodies as it can: try again";

@@ -28,7 +28,7 @@ pub(super) async fn create(
     let ending = headers::ending(&parts.headers)?;
     let fork = fork(access, &parts.headers)?;
     let stored = access.stored(name)?;
-    let whole = state.bodies.read(&parts.headers, body).await?;
+    let whole = state.bodies.read(parts, body).await?;
     let payload = if whole.bytes.is_empty() {
         None
     } else {
@@ -54,7 +54,7 @@ pub(super) async fn create(
         ending,
         payload,
         fork,
-        writer: access.writer(),
+        writer: access.writer(&state.config.limits),
         documents: Vec::new(),
     };
     let outcome = apply(state, Command::Create(create)).await?;

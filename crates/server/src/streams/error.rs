@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::access::{Denied, Gate};
 use super::headers;
+use super::pages::PageError;
 use crate::error::chain;
 use crate::request::StoreFailed;
 
@@ -17,9 +18,9 @@ pub(super) type Result<T, E = StreamError> = std::result::Result<T, E>;
 /// A failed request. The code is for machines and does not change; the message is for people.
 #[derive(Debug)]
 pub(crate) struct StreamError {
-    pub(super) status: StatusCode,
-    pub(super) code: &'static str,
-    pub(super) message: String,
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// More for machines, beside the code.
     details: Vec<(&'static str, Value)>,
@@ -90,6 +91,10 @@ impl StreamError {
             }
             Refusal::ForkTooDeep => Self::bad_request("fork_too_deep", message),
             Refusal::EpochMustStartAtZero => Self::bad_request("producer_epoch", message),
+            Refusal::Replaced => Self::new(StatusCode::FORBIDDEN, "thread_replaced", message),
+            Refusal::StreamFull { .. } => {
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, "thread_full", message)
+            }
             Refusal::Rule { code, message } => Self::new(gate.status_of(code), code, message),
         }
     }
@@ -140,6 +145,18 @@ impl From<StoreError> for StreamError {
         Self {
             is_store: true,
             ..Self::new(status, code, message)
+        }
+    }
+}
+
+impl From<PageError> for StreamError {
+    fn from(error: PageError) -> Self {
+        match error {
+            PageError::Store(error) => error.into(),
+            PageError::Busy => {
+                let message = error.to_string();
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", message).with(RETRY_AFTER, 1)
+            }
         }
     }
 }

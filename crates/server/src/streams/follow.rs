@@ -16,20 +16,24 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use holm_thread_log::sse::{self, Control, Encoding, Freshness};
-use holm_thread_log::{Ending, Page, ReadFrom, StreamName, Watch};
+use holm_thread_log::{Ending, Page, ReadFrom, StreamId, StreamName, Watch};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::access::Access;
 use super::error::{Result, StreamError};
+use super::pages::{self, Paid};
 use super::query::ReadQuery;
-use super::{headers, now, read, touch};
+use super::{headers, read, touch};
 use crate::accept::{Stop, reached};
 use crate::state::AppState;
+use crate::tokens::Slot;
 
 /// A reader holds no more than this, unless an entry is larger.
 const PAGE_BYTES: usize = 64 * 1024;
@@ -41,10 +45,13 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 
 pub(super) async fn follow(
     state: &AppState,
+    access: &Access,
     name: StreamName,
     query: ReadQuery,
-    request: &HeaderMap,
+    parts: &Parts,
 ) -> Result<Response> {
+    let (slot, request) = (parts.extensions.get::<Slot>(), &parts.headers);
+    let share = slot.and_then(Slot::share);
     let last_seen = headers::text(request, &headers::LAST_EVENT_ID)?.filter(|id| !id.is_empty());
     let from = match (last_seen, query.from) {
         // A browser repeats its address: what it has seen is in the header.
@@ -58,7 +65,8 @@ pub(super) async fn follow(
         (None, None) => return Err(read::offset_missing()),
     };
     let watch = state.streams.watch(&name);
-    let page = state.streams.read(&name, from, PAGE_BYTES, now()).await??;
+    let (page, paid) = pages::read(state, share, &name, from, PAGE_BYTES).await??;
+    access.check_stream(&page.stream)?;
     touch(state, &page.stream).await;
     if last_seen.is_some() && page.entries.is_empty() && page.ending() == Ending::Closed {
         return Ok((StatusCode::NO_CONTENT, [(headers::CLOSED, headers::TRUE)]).into_response());
@@ -78,12 +86,15 @@ pub(super) async fn follow(
         state: Arc::clone(state),
         stopping: state.stopping.clone(),
         name,
+        stream: page.stream.id,
         next: ReadFrom::At(page.next),
         watch,
         encoding,
         cursor: query.cursor,
         until: Instant::now() + LASTING + spread,
         first: Some(page),
+        slot: slot.cloned(),
+        paid,
     };
     let chunks = stream::unfold(Some(follower), |follower| async {
         let mut follower = follower?;
@@ -102,6 +113,8 @@ struct Follower {
     state: AppState,
     stopping: watch::Receiver<Stop>,
     name: StreamName,
+    /// Another one of the same name is not followed into.
+    stream: StreamId,
     next: ReadFrom,
     watch: Watch,
     encoding: Encoding,
@@ -109,6 +122,10 @@ struct Follower {
     until: Instant,
     /// What was read before the answer began.
     first: Option<Page>,
+    /// Where the share of who reads is.
+    slot: Option<Slot>,
+    /// The memory of the events that are being sent.
+    paid: Paid,
 }
 
 enum Chunk {
@@ -123,9 +140,12 @@ impl Follower {
         if let Some(page) = self.first.take() {
             return Some(self.events(&page));
         }
+        // What was sent last has been taken.
+        self.paid = Paid::default();
         loop {
-            let page = self.page().await?;
+            let (page, paid) = self.page().await?;
             if !page.entries.is_empty() || page.ending() == Ending::Closed {
+                self.paid = paid;
                 return Some(self.events(&page));
             }
             match self.wait().await {
@@ -140,19 +160,20 @@ impl Follower {
         }
     }
 
-    async fn page(&self) -> Option<Page> {
-        let streams = &self.state.streams;
-        let page = match streams.read(&self.name, self.next, PAGE_BYTES, now()).await {
-            Ok(Ok(page)) => page,
-            // Deleted, or expired: the reader hears of it when it comes again.
-            Ok(Err(_)) => return None,
+    async fn page(&self) -> Option<(Page, Paid)> {
+        let share = self.slot.as_ref().and_then(Slot::share);
+        let read = pages::read(&self.state, share, &self.name, self.next, PAGE_BYTES).await;
+        let (page, paid) = match read {
+            Ok(Ok(found)) if found.0.stream.id == self.stream => found,
+            // Deleted, or expired, and perhaps made again: the reader hears of it when it comes again.
+            Ok(Ok(_) | Err(_)) => return None,
             Err(error) => {
                 tracing::error!(error = %crate::error::chain(&error), "could not read on");
                 return None;
             }
         };
         touch(&self.state, &page.stream).await;
-        Some(page)
+        Some((page, paid))
     }
 
     async fn wait(&mut self) -> Waited {

@@ -8,7 +8,7 @@
 //! - `create`, `append`, `show`, `read` and `follow` are the operations. What streams mean is decided in `thread-log`: here requests
 //!   become commands, and decisions become answers.
 //! - `subscriptions` is what lies below the protocol's own name, `__ds`.
-//! - `body` keeps what is read in bounds; a reader that takes nothing is cut off by the connection (`accept`).
+//! - `body` and `pages` keep what is received and sent in bounds; a reader that takes nothing is cut off by the connection (`accept`).
 
 pub(crate) mod access;
 mod address;
@@ -18,6 +18,7 @@ mod create;
 mod error;
 mod follow;
 mod headers;
+pub(crate) mod pages;
 pub(crate) mod place;
 mod query;
 mod read;
@@ -36,6 +37,7 @@ use holm_thread_log::{Command, Outcome, StreamName, StreamState, Timestamp, Touc
 use crate::accept::WritePatience;
 use crate::clock;
 use crate::state::AppState;
+use crate::tokens::keep_place;
 use access::{Access, Verb};
 use address::Target;
 use error::{Result, StreamError};
@@ -58,8 +60,12 @@ pub(crate) async fn answer(state: &AppState, request: Request) -> Response {
         for_browsers(response.headers_mut(), Answer::Preflight);
         return response;
     }
-    let handled = handle(state, request).await;
-    let mut response = handled.unwrap_or_else(IntoResponse::into_response);
+    let handle = async |request| {
+        handle(state, request)
+            .await
+            .unwrap_or_else(IntoResponse::into_response)
+    };
+    let mut response = keep_place(request, handle).await;
     for_browsers(response.headers_mut(), Answer::Proper);
     response
 }

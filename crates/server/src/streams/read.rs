@@ -12,10 +12,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::access::{Access, Verb};
 use super::error::{Result, StreamError};
+use super::pages::{self, Paid};
 use super::query::{Form, Live, ReadQuery};
 use super::{follow, headers, now, touch};
 use crate::accept::{Stop, reached};
 use crate::state::AppState;
+use crate::tokens::Slot;
 
 /// How much one answer holds, unless its first entry is larger.
 const PAGE_BYTES: usize = 1024 * 1024;
@@ -30,47 +32,53 @@ pub(super) async fn read(
     let query = ReadQuery::parse(parts.uri.query())?;
     let stored = access.stored(name)?;
     match query.live {
-        Live::No => catch_up(state, &stored, &query, &parts.headers).await,
-        Live::LongPoll => long_poll(state, &stored, &query, &parts.headers).await,
-        Live::Events => follow::follow(state, stored, query, &parts.headers).await,
+        Live::No => catch_up(state, access, &stored, &query, parts).await,
+        Live::LongPoll => long_poll(state, access, &stored, &query, parts).await,
+        Live::Events => follow::follow(state, access, stored, query, parts).await,
     }
 }
 
 async fn catch_up(
     state: &AppState,
+    access: &Access,
     name: &StreamName,
     query: &ReadQuery,
-    request: &HeaderMap,
+    parts: &Parts,
 ) -> Result<Response> {
+    let (share, request) = (Slot::share_of(parts), &parts.headers);
     let from = query.from.unwrap_or(ReadFrom::Start);
-    let page = state.streams.read(name, from, PAGE_BYTES, now()).await??;
+    let (page, paid) = pages::read(state, share, name, from, PAGE_BYTES).await??;
+    access.check_stream(&page.stream)?;
     touch(state, &page.stream).await;
     if from == ReadFrom::Now {
         let (mut found, body) = content(&page, Form::of(request)?)?;
         found.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         return Ok((found, body).into_response());
     }
-    answer(&page, from, request, HeaderMap::new())
+    answer(&page, paid, from, request, HeaderMap::new())
 }
 
 /// Waits until there is something, the stream has ended, or it took too long.
 async fn long_poll(
     state: &AppState,
+    access: &Access,
     name: &StreamName,
     query: &ReadQuery,
-    request: &HeaderMap,
+    parts: &Parts,
 ) -> Result<Response> {
+    let (share, request) = (Slot::share_of(parts), &parts.headers);
     let Some(mut from) = query.from else {
         return Err(offset_missing());
     };
     let until = Instant::now() + state.config.long_poll_timeout;
     let mut stopping = state.stopping.clone();
     let mut watch = state.streams.watch(name);
-    let page = loop {
-        let page = state.streams.read(name, from, PAGE_BYTES, now()).await??;
+    let (page, paid) = loop {
+        let (page, paid) = pages::read(state, share, name, from, PAGE_BYTES).await??;
+        access.check_stream(&page.stream)?;
         touch(state, &page.stream).await;
         if !page.entries.is_empty() || page.ending() == Ending::Closed {
-            break page;
+            break (page, paid);
         }
         from = ReadFrom::At(page.next);
         let woken = async {
@@ -80,7 +88,7 @@ async fn long_poll(
             }
         };
         if timeout_at(until, woken).await.ok().flatten().is_none() {
-            break page;
+            break (page, paid);
         }
     };
     let mut found = HeaderMap::new();
@@ -91,7 +99,7 @@ async fn long_poll(
         found.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         return Ok((StatusCode::NO_CONTENT, found).into_response());
     }
-    answer(&page, from, request, found)
+    answer(&page, paid, from, request, found)
 }
 
 pub(super) fn offset_missing() -> StreamError {
@@ -114,6 +122,7 @@ pub(super) fn cursor(client: Option<&str>) -> u64 {
 /// A page that may be known to the reader already.
 fn answer(
     page: &Page,
+    paid: Paid,
     from: ReadFrom,
     request: &HeaderMap,
     mut found: HeaderMap,
@@ -138,7 +147,7 @@ fn answer(
     }
     let (more, body) = content(page, form)?;
     found.extend(more);
-    Ok((found, body).into_response())
+    Ok(paid.until_sent((found, body).into_response()))
 }
 
 /// Where the reader is then, as headers.

@@ -13,6 +13,7 @@ use crate::state::AppState;
 pub(super) async fn show(state: &AppState, access: &Access, name: &StreamName) -> Result<Response> {
     access.check(name, Verb::Read)?;
     let stream = state.streams.head(&access.stored(name)?, now()).await??;
+    access.check_stream(&stream)?;
     let mut found = HeaderMap::new();
     found.insert(CONTENT_TYPE, headers::value(&stream.content_type));
     found.insert(headers::NEXT_OFFSET, headers::value(stream.tail()));

@@ -3,11 +3,12 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use holm_daytona_wire::Hidden;
-use holm_thread_log::StreamName;
 use holm_thread_log::threads::{STREAM_PREFIX, ThreadId};
+use holm_thread_log::{StreamName, StreamState, Writer};
 
 use super::failure::{coded, denied, no_such_thread};
 use crate::auth;
+use crate::config::ServerLimits;
 use crate::error::{ApiError, Result};
 use crate::state::AppState;
 use crate::streams::access::{Access, Denied, Scope, Verb, stored_name};
@@ -17,6 +18,7 @@ use crate::streams::access::{Access, Denied, Scope, Verb, stored_name};
 pub(super) struct Asking {
     access: Access,
     bearer: Hidden,
+    limits: ServerLimits,
 }
 
 /// A thread that somebody may use in the way that was asked for. Whether it exists is not known yet.
@@ -26,8 +28,19 @@ pub(super) struct Subject {
     pub(super) id: ThreadId,
     /// Its stream, as it is stored.
     pub(super) stream: StreamName,
-    /// The run of a token.
-    pub(super) writer: Option<String>,
+    /// Who writes, if it is not the owner.
+    pub(super) writer: Option<Writer>,
+}
+
+impl Subject {
+    /// Whether the thread that was found is the one that was meant: a token is not for a later one of the same id.
+    pub(super) fn check(&self, stream: &StreamState) -> Result<()> {
+        let meant = self.writer.as_ref().and_then(|writer| writer.stream);
+        match meant {
+            Some(id) if id != stream.id => Err(denied(Denied::replaced())),
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
 impl FromRequestParts<AppState> for Asking {
@@ -41,7 +54,11 @@ impl FromRequestParts<AppState> for Asking {
             )));
         };
         let access = Access::find(state, parts).await.map_err(denied)?;
-        Ok(Self { access, bearer })
+        Ok(Self {
+            access,
+            bearer,
+            limits: state.config.limits,
+        })
     }
 }
 
@@ -96,7 +113,7 @@ impl Asking {
             organization,
             id,
             stream,
-            writer: self.access.writer(),
+            writer: self.access.writer(&self.limits),
         })
     }
 }

@@ -53,7 +53,7 @@ pub(super) async fn put_blob(
     let name = named(&sha256)?;
     let (row, _) = state.threads.find(&subject).await?;
     if let Some(writer) = &subject.writer {
-        row.check_writer(writer).map_err(failure::of_rule)?;
+        row.check_writer(&writer.run).map_err(failure::of_rule)?;
     }
     let limits = state.config.limits;
     let announced = request.headers().get(CONTENT_LENGTH);
@@ -78,6 +78,8 @@ pub(super) async fn put_blob(
     while let Some(batch) = content.batch().await? {
         incoming = blocking(move || write(incoming, &batch)).await?;
     }
+    // It may have taken long: what was for a thread that is deleted does not go to the next one of its id.
+    state.threads.find(&subject).await?;
     let finished = name.clone();
     let size_bytes = blocking(move || incoming.finish(&finished)).await?;
     Ok(stored(StatusCode::CREATED, &name, size_bytes))

@@ -1,12 +1,11 @@
 //! Entries of a thread, for those who do not speak the protocol of streams.
 
-use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, State};
-use axum::http::header::{CONTENT_TYPE, HeaderMap};
+use axum::extract::{Path, Request, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use bytes::Bytes;
 use holm_thread_log::threads::{Admitted, admit};
 use holm_thread_log::{
@@ -16,13 +15,15 @@ use holm_thread_log::{
 use serde_json::json as value;
 
 use super::asking::{Asking, Subject};
-use super::failure;
-use super::threads_of::{Threads, now};
+use super::failure::{self, coded};
+use super::threads_of::Threads;
 use super::wire::{AppendedEntries, Entry, EntryPage, Failure};
 use crate::api::Pairs;
 use crate::error::{ApiError, Result};
 use crate::state::AppState;
 use crate::streams::access::Verb;
+use crate::streams::pages;
+use crate::tokens::Slot;
 
 const PAGE_BYTES_DEFAULT: usize = 1024 * 1024;
 const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -43,6 +44,7 @@ pub(super) async fn list_entries(
     State(state): State<AppState>,
     asking: Asking,
     Path(id): Path<String>,
+    slot: Option<Extension<Slot>>,
     query: Pairs,
 ) -> Result<Response> {
     let subject = asking.thread(&id, Verb::Read)?;
@@ -58,12 +60,11 @@ pub(super) async fn list_entries(
         let message = format!("`limitBytes` has to be at most {PAGE_BYTES_MAX}");
         return Err(ApiError::bad_request(message));
     }
-    let streams = &state.threads.streams;
-    let read = streams
-        .read(&subject.stream, from, bytes_max, now())
-        .await
-        .map_err(failure::store)?;
-    let page = read.map_err(|unseen| failure::unseen(&id, unseen))?;
+    let share = slot.as_ref().and_then(|slot| slot.share());
+    let read = pages::read(&state, share, &subject.stream, from, bytes_max).await;
+    let read = read.map_err(failure::page)?;
+    let (page, paid) = read.map_err(|unseen| failure::unseen(&id, unseen))?;
+    subject.check(&page.stream)?;
     let data: Vec<Bytes> = page
         .entries
         .iter()
@@ -83,7 +84,7 @@ pub(super) async fn list_entries(
     let mut response = Response::new(Body::from(body));
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, json);
-    Ok(response)
+    Ok(paid.until_sent(response))
 }
 
 /// Adds one entry, or several at once: all of them or none. Entries whose ids are there already are not stored again.
@@ -100,16 +101,17 @@ pub(super) async fn append_entries(
     State(state): State<AppState>,
     asking: Asking,
     Path(id): Path<String>,
-    headers: HeaderMap,
-    body: std::result::Result<Bytes, BytesRejection>,
+    request: Request,
 ) -> Result<Response> {
-    let body = body.map_err(|error| failure::unread(&error))?;
-    if headers.contains_key("producer-id") {
+    let (parts, body) = request.into_parts();
+    let whole = state.bodies.read(&parts, body).await;
+    let whole = whole.map_err(|error| coded(error.status, error.code, error.message))?;
+    if parts.headers.contains_key("producer-id") {
         return Err(ApiError::bad_request(
             "producers write to the thread's stream; here retries are known by the ids of entries",
         ));
     }
-    let admitted = admitted(&id, body).await?;
+    let admitted = admitted(&id, whole.bytes.clone()).await?;
     let verb = match &admitted {
         Admitted::Entries(_) => Verb::Append,
         Admitted::Heartbeat => Verb::Heartbeat,

@@ -1,7 +1,6 @@
 //! Why a request about threads fails.
 
 use axum::extract::Request;
-use axum::extract::rejection::BytesRejection;
 use axum::http::header::WWW_AUTHENTICATE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
@@ -12,6 +11,7 @@ use holm_thread_log::{Refusal, StoreError, Unseen};
 
 use crate::error::{ApiError, chain};
 use crate::streams::access::Denied;
+use crate::streams::pages::PageError;
 
 /// An error with a code of our own.
 pub(super) fn coded(status: StatusCode, code: &str, message: impl Into<String>) -> ApiError {
@@ -83,6 +83,12 @@ pub(super) fn refused(id: &str, refusal: &Refusal) -> ApiError {
         Refusal::NotFound => no_such_thread(id),
         Refusal::Gone => unseen(id, Unseen::Gone),
         Refusal::Rule { code, message } => coded(status_of_rule(code), code, message.as_str()),
+        Refusal::Replaced => replaced(),
+        Refusal::StreamFull { .. } => coded(
+            StatusCode::INSUFFICIENT_STORAGE,
+            "thread_full",
+            refusal.to_string(),
+        ),
         Refusal::Empty => ApiError::bad_request("there is no entry in the body"),
         Refusal::Json(error) => ApiError::new(ErrorCode::InvalidRequestBody, error.to_string()),
         Refusal::Closed { .. } => ApiError::conflict("the thread is closed"),
@@ -103,16 +109,16 @@ pub(super) fn refused(id: &str, refusal: &Refusal) -> ApiError {
     }
 }
 
-/// A body that is too large, or broke off.
-pub(super) fn unread(rejection: &BytesRejection) -> ApiError {
-    let message = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        "the body is too large: send fewer entries at once"
-    } else {
-        "the body could not be read"
-    };
-    ApiError {
-        status: Some(rejection.status().as_u16()),
-        ..ApiError::new(ErrorCode::InvalidRequestBody, message)
+/// A token whose thread is no more, and an id that another thread has now.
+fn replaced() -> ApiError {
+    denied(Denied::replaced())
+}
+
+/// A page that could not be read.
+pub(super) fn page(error: PageError) -> ApiError {
+    match error {
+        PageError::Store(error) => store(error),
+        PageError::Busy => ApiError::new(ErrorCode::TooManyRequests, error.to_string()),
     }
 }
 

@@ -62,6 +62,7 @@ fn opened_by_token(claims: Claims) -> Result<Access, Denied> {
         organization: claims.org,
         scope: Scope::Thread(ThreadScope {
             name: stream_name(&claims.thr)?,
+            stream: claims.sid,
             verbs: verbs.collect(),
             producer: Some(producer),
             run: Some(claims.sub.to_string()),
@@ -74,6 +75,7 @@ fn opened_by_ticket(ticket: Ticket) -> Result<Access, Denied> {
         organization: ticket.organization,
         scope: Scope::Thread(ThreadScope {
             name: stream_name(&ticket.thread)?,
+            stream: ticket.stream,
             verbs: vec![Verb::Read],
             producer: None,
             run: None,
@@ -111,10 +113,11 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
-    use holm_thread_log::MemoryStore;
+    use holm_thread_log::{MemoryStore, StreamId};
 
     use super::*;
-    use crate::tokens::{Grant, TTL_SECONDS_MAX, mint_stream_write_jwt};
+    use crate::config::ServerLimits;
+    use crate::tokens::{Grant, MintedFor, TTL_SECONDS_MAX, mint_stream_write_jwt};
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
@@ -133,8 +136,12 @@ mod tests {
             operations: operations.to_vec(),
             ttl_seconds: TTL_SECONDS_MAX,
         };
-        let thread = "t1".parse().unwrap();
-        let minted = mint_stream_write_jwt(&threads.keys, "house", &thread, grant, NOW).await;
+        let id = "t1".parse().unwrap();
+        let thread = MintedFor {
+            id: &id,
+            stream: StreamId(7),
+        };
+        let minted = mint_stream_write_jwt(&threads.keys, "house", thread, grant, NOW).await;
         minted.unwrap().jwt.into_inner()
     }
 
@@ -154,7 +161,11 @@ mod tests {
         }
         let foreign = "holm-thread-t2".parse().unwrap();
         assert!(access.check(&foreign, Verb::Append).is_err());
-        assert_eq!(access.writer().as_deref(), Some("run-1"));
+        let writer = access.writer(&ServerLimits::default()).unwrap();
+        assert_eq!(
+            (writer.run.as_str(), writer.stream),
+            ("run-1", Some(StreamId(7)))
+        );
         assert!(
             access
                 .check_producer(Some(&"box-2".parse().unwrap()))
@@ -185,6 +196,7 @@ mod tests {
         let ticket = Ticket {
             organization: "house".to_owned(),
             thread: "t1".parse().unwrap(),
+            stream: StreamId(7),
         };
         let (text, _) = threads.tickets.issue(&ticket, NOW).await.unwrap();
         let access = threads.ticket(text.expose(), NOW).await.unwrap().unwrap();

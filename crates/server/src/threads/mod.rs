@@ -31,11 +31,13 @@ mod update;
 mod wire;
 
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::state::AppState;
+use crate::tokens::keep_place;
 
 pub use openapi::document as openapi_document;
 pub(crate) use threads_of::Threads;
@@ -63,5 +65,9 @@ fn declared() -> OpenApiRouter<AppState> {
 /// The routes below `/api`.
 pub(crate) fn router() -> Router<AppState> {
     let (router, _) = declared().split_for_parts();
-    router.layer(from_fn(failure::challenge))
+    router
+        .layer(from_fn(failure::challenge))
+        .layer(from_fn(|request: Request, next: Next| {
+            keep_place(request, async |request| next.run(request).await)
+        }))
 }

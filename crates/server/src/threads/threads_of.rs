@@ -46,13 +46,14 @@ impl Threads {
         self.blobs.collect(&*self.streams).await;
     }
 
-    /// A thread's row and its stream.
+    /// A thread's row and its stream, if it is the one that was meant.
     pub(super) async fn find(&self, subject: &Subject) -> Result<(Row, StreamState)> {
         let (organization, id) = (&subject.organization, &subject.id);
         let seen = self.streams.head(&subject.stream, now()).await;
         let stream = seen
             .map_err(failure::store)?
             .map_err(|unseen| failure::unseen(id.as_str(), unseen))?;
+        subject.check(&stream)?;
         let row = self.row(organization, id).await?;
         Ok((row.unwrap_or_else(|| Row::new(&stream)), stream))
     }

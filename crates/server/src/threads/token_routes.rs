@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use holm_thread_log::ProducerId;
 use holm_thread_log::threads::{RunId, RunState};
+use holm_thread_log::{ProducerId, StreamState};
 
 use super::asking::{Asking, Subject};
 use super::failure::{self, coded, denied};
@@ -16,7 +16,7 @@ use crate::error::{ApiError, Result};
 use crate::state::AppState;
 use crate::streams::access::Verb;
 use crate::tokens::{
-    Grant, Operation, TTL_SECONDS_MAX, Ticket, TokenError, mint_stream_write_jwt, verify,
+    Grant, MintedFor, Operation, TTL_SECONDS_MAX, Ticket, TokenError, mint_stream_write_jwt, verify,
 };
 
 /// Makes a token with which one run writes this thread.
@@ -35,7 +35,7 @@ pub(super) async fn mint_token(
 ) -> Result<(StatusCode, Json<MintedToken>)> {
     let subject = asking.thread_with_key(&id)?;
     let grant = grant(request)?;
-    let (row, _) = state.threads.find(&subject).await?;
+    let (row, stream) = state.threads.find(&subject).await?;
     let has_ended = row
         .run
         .is_some_and(|run| run.id == grant.run && run.state != RunState::Running);
@@ -49,7 +49,7 @@ pub(super) async fn mint_token(
             ),
         ));
     }
-    let minted = mint(&state.threads, &subject, grant).await?;
+    let minted = mint(&state.threads, &subject, &stream, grant).await?;
     Ok((StatusCode::CREATED, minted))
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn renew_token(
         .map_err(|error| denied(invalid(error)))?;
     // Any verb is enough: the new token has the same.
     let subject = asking.thread_of_token(&id)?;
-    let (row, _) = threads.find(&subject).await?;
+    let (row, stream) = threads.find(&subject).await?;
     row.check_writer(claims.sub.as_str())
         .map_err(failure::of_rule)?;
     let producer = claims.pid.parse::<ProducerId>();
@@ -87,7 +87,7 @@ pub(super) async fn renew_token(
         operations: claims.ops,
         ttl_seconds: claims.exp.saturating_sub(claims.iat),
     };
-    let minted = mint(threads, &subject, grant).await?;
+    let minted = mint(threads, &subject, &stream, grant).await?;
     Ok((StatusCode::CREATED, minted))
 }
 
@@ -104,10 +104,11 @@ pub(super) async fn issue_read_ticket(
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<ReadTicket>)> {
     let subject = asking.thread(&id, Verb::Read)?;
-    state.threads.find(&subject).await?;
+    let (_, stream) = state.threads.find(&subject).await?;
     let ticket = Ticket {
         organization: subject.organization,
         thread: subject.id,
+        stream: stream.id,
     };
     let issued = state.threads.tickets.issue(&ticket, now()).await;
     let (ticket, expires_at) = issued.map_err(failure::store)?;
@@ -159,9 +160,18 @@ fn grant(request: MintToken) -> Result<Grant> {
     })
 }
 
-async fn mint(threads: &Threads, subject: &Subject, grant: Grant) -> Result<Json<MintedToken>> {
+async fn mint(
+    threads: &Threads,
+    subject: &Subject,
+    stream: &StreamState,
+    grant: Grant,
+) -> Result<Json<MintedToken>> {
     let (run, producer_id) = (grant.run.to_string(), grant.producer.to_string());
-    let (house, thread) = (&subject.organization, &subject.id);
+    let thread = MintedFor {
+        id: &subject.id,
+        stream: stream.id,
+    };
+    let house = &subject.organization;
     let minted = mint_stream_write_jwt(&threads.keys, house, thread, grant, now()).await;
     let minted = minted.map_err(|error: TokenError| {
         ApiError::internal(
@@ -174,6 +184,6 @@ async fn mint(threads: &Threads, subject: &Subject, grant: Grant) -> Result<Json
         expires_at: minted.expires_at.to_string(),
         run,
         producer_id,
-        stream_path: stream_path(thread),
+        stream_path: stream_path(&subject.id),
     }))
 }

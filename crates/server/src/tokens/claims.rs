@@ -1,5 +1,6 @@
 //! What a token says.
 
+use holm_thread_log::StreamId;
 use holm_thread_log::threads::{RunId, ThreadId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -27,6 +28,8 @@ pub(crate) struct Claims {
     pub(crate) org: String,
     /// The one thread.
     pub(crate) thr: ThreadId,
+    /// Which one of that id: after it is deleted, another may have it.
+    pub(crate) sid: StreamId,
     /// The run that writes.
     pub(crate) sub: RunId,
     pub(crate) ops: Vec<Operation>,

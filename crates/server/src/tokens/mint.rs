@@ -2,7 +2,7 @@
 
 use holm_daytona_wire::Hidden;
 use holm_thread_log::threads::{RunId, ThreadId};
-use holm_thread_log::{ProducerId, Timestamp};
+use holm_thread_log::{ProducerId, StreamId, Timestamp};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 
 use super::claims::{AUDIENCE, Claims, ISSUER, Operation, TTL_SECONDS_MAX};
@@ -17,6 +17,14 @@ pub(crate) struct Grant {
     pub(crate) operations: Vec<Operation>,
     /// At most [`TTL_SECONDS_MAX`].
     pub(crate) ttl_seconds: u64,
+}
+
+/// The one thread of a token.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MintedFor<'a> {
+    pub(crate) id: &'a ThreadId,
+    /// Ids are used again; streams are not.
+    pub(crate) stream: StreamId,
 }
 
 /// A token that was just made. Its text is shown once.
@@ -44,7 +52,7 @@ pub(crate) enum TokenError {
 pub(crate) async fn mint_stream_write_jwt(
     keys: &KeyRing,
     house: &str,
-    thread: &ThreadId,
+    thread: MintedFor<'_>,
     grant: Grant,
     now: Timestamp,
 ) -> Result<Minted, TokenError> {
@@ -59,7 +67,8 @@ pub(crate) async fn mint_stream_write_jwt(
         exp,
         jti: uuid::Uuid::new_v4().to_string(),
         org: house.to_owned(),
-        thr: thread.clone(),
+        thr: thread.id.clone(),
+        sid: thread.stream,
         sub: grant.run,
         ops: grant.operations,
         pid: grant.producer.to_string(),

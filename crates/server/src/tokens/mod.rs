@@ -9,6 +9,7 @@
 //! - `hs256` is the only algorithm that exists here: what is signed otherwise cannot even be checked.
 //! - `keyring` keeps the keys: each organisation has its own, at most two that are good, in the store of the streams, so that
 //!   several servers over one store know each other's tokens.
+//! - `shares` bounds what those who have them may occupy at once.
 //! - `mint` makes tokens, `verify` reads them, `tickets` are used up.
 //!
 //! **Invariants:** no key leaves this module, not even in a debug print. A key of one organisation signs for no other. A token says which
@@ -18,12 +19,14 @@ mod claims;
 mod hs256;
 mod keyring;
 mod mint;
+mod shares;
 mod tickets;
 mod verify;
 
 pub(crate) use claims::{Claims, Operation, TTL_SECONDS_MAX};
 pub(crate) use keyring::KeyRing;
-pub(crate) use mint::{Grant, TokenError, mint_stream_write_jwt};
+pub(crate) use mint::{Grant, MintedFor, TokenError, mint_stream_write_jwt};
+pub(crate) use shares::{Holder, Share, Shares, Slot, keep_place};
 pub(crate) use tickets::{Ticket, Tickets};
 pub(crate) use verify::{Invalid, looks_like_token, verify};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac as _};
-use holm_thread_log::{MemoryStore, StreamStore, Timestamp};
+use holm_thread_log::{MemoryStore, StreamId, StreamStore, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Sha256, Sha512};
 
@@ -33,8 +33,12 @@ fn grant() -> Grant {
 }
 
 async fn minted(keys: &KeyRing, house: &str, now: Timestamp) -> String {
-    let thread = "t1".parse().unwrap();
-    let minted = mint_stream_write_jwt(keys, house, &thread, grant(), now).await;
+    let id = "t1".parse().unwrap();
+    let thread = MintedFor {
+        id: &id,
+        stream: StreamId(7),
+    };
+    let minted = mint_stream_write_jwt(keys, house, thread, grant(), now).await;
     minted.unwrap().jwt.into_inner()
 }
 
@@ -159,7 +163,7 @@ async fn claims_have_to_be_ours() {
     let keys = ring();
     minted(&keys, "other", NOW).await;
     type Change = fn(&mut Value, &mut Value);
-    let table: [(&str, Change); 14] = [
+    let table: [(&str, Change); 15] = [
         ("audience", |_, claims| claims["aud"] = json!("elsewhere")),
         ("no audience", |_, claims| {
             claims.as_object_mut().unwrap().remove("aud");
@@ -176,6 +180,9 @@ async fn claims_have_to_be_ours() {
         }),
         ("a thread that is a path", |_, claims| {
             claims["thr"] = json!("../t2");
+        }),
+        ("no stream", |_, claims| {
+            claims.as_object_mut().unwrap().remove("sid");
         }),
         ("no run", |_, claims| {
             claims.as_object_mut().unwrap().remove("sub");
@@ -277,6 +284,7 @@ fn ticket() -> Ticket {
     Ticket {
         organization: "house".to_owned(),
         thread: "t1".parse().unwrap(),
+        stream: StreamId(7),
     }
 }
 

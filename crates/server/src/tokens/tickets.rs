@@ -10,7 +10,7 @@ use holm_daytona_wire::Hidden;
 use holm_thread_log::threads::ThreadId;
 use holm_thread_log::{
     Command, Content, DocumentKey, DocumentQuery, DocumentWrite, Expect, Order, Outcome,
-    StoreError, StreamStore, Timestamp,
+    StoreError, StreamId, StreamStore, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,8 @@ pub(crate) struct Tickets {
 pub(crate) struct Ticket {
     pub(crate) organization: String,
     pub(crate) thread: ThreadId,
+    /// Which one of that id.
+    pub(crate) stream: StreamId,
 }
 
 impl Tickets {

@@ -185,21 +185,14 @@ fn tls_files(certificate: &str, key: &str) -> TlsFiles {
 
 #[test]
 fn tls_is_spoken_with_the_given_files() {
-    use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, ServerName};
+    use rustls::pki_types::ServerName;
 
     let server =
         TestServer::with(|config| config.tls = Some(tls_files("server.pem", "server.key")));
     let address = server.url.strip_prefix("http://").unwrap().to_owned();
-    let mut roots = rustls::RootCertStore::empty();
-    let certificate = CertificateDer::from_pem_file(tls_file("server.pem")).unwrap();
-    roots.add(certificate).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let client = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let certificate = std::fs::read_to_string(tls_file("server.pem")).unwrap();
+    let roots = holm_egress::Roots::none().with_pem(&certificate).unwrap();
+    let client = roots.client_config().unwrap();
     let connector = tokio_rustls::TlsConnector::from(Arc::new(client));
     server.block_on(async {
         let stream = tokio::net::TcpStream::connect(address).await.unwrap();

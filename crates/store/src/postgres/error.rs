@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use holm_client_tls::TrustError;
 use holm_thread_log::StoreError;
 use tokio_postgres::error::SqlState;
 
@@ -23,8 +24,8 @@ pub enum PostgresError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("this machine has no certificates to trust")]
-    NoCertificates,
+    #[error("could not make ready to speak TLS with the database")]
+    Tls(#[source] TrustError),
     #[error("could not connect to the database {place}")]
     Connect {
         place: String,
@@ -58,7 +59,7 @@ impl PostgresError {
             Self::Address { .. } => {
                 Some("a password with special characters is percent-encoded in the address")
             }
-            Self::Certificates { .. } | Self::NoCertificates => Some(
+            Self::Certificates { .. } | Self::Tls(_) => Some(
                 "name the certificate of the database's authority with `sslrootcert=FILE`, or turn TLS off with `sslmode=disable`",
             ),
             Self::Connect { .. } => Some(
@@ -74,7 +75,7 @@ impl PostgresError {
             Self::Sql { source, .. } => source.code(),
             Self::Address { .. }
             | Self::Certificates { .. }
-            | Self::NoCertificates
+            | Self::Tls(_)
             | Self::Connect { .. }
             | Self::TooNew { .. }
             | Self::Unfit { .. }
@@ -91,7 +92,7 @@ impl PostgresError {
                 Self::TooNew { .. } => Remedy::Stop,
                 Self::Address { .. }
                 | Self::Certificates { .. }
-                | Self::NoCertificates
+                | Self::Tls(_)
                 | Self::Unfit { .. }
                 | Self::Malformed { .. } => Remedy::GiveUp,
             };

@@ -1,14 +1,15 @@
 //! TLS for the connection to the database, with certificates that are always verified.
 
+use std::error::Error;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use holm_client_tls::Roots;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
@@ -29,43 +30,22 @@ impl MakeTls {
 
     /// With the authorities of a file, or with those of this machine.
     pub(super) fn trusting(file: Option<PathBuf>) -> Result<Self, PostgresError> {
-        let mut roots = RootCertStore::empty();
-        match file {
-            Some(path) => {
-                let fail = |source: Box<dyn std::error::Error + Send + Sync>| {
-                    let path = path.clone();
-                    PostgresError::Certificates { path, source }
-                };
-                let certificates =
-                    CertificateDer::pem_file_iter(&path).map_err(|source| fail(source.into()))?;
-                for certificate in certificates {
-                    let certificate = certificate.map_err(|source| fail(source.into()))?;
-                    roots
-                        .add(certificate)
-                        .map_err(|source| fail(source.into()))?;
-                }
-                if roots.is_empty() {
-                    return Err(fail("it has none".into()));
-                }
-            }
-            None => {
-                // Those that cannot be read are left out: what they signed is then refused.
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-                if roots.is_empty() {
-                    return Err(PostgresError::NoCertificates);
-                }
-            }
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|_| PostgresError::NoCertificates)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let roots = match file {
+            Some(path) => read(&path).map_err(|source| PostgresError::Certificates {
+                path: path.clone(),
+                source,
+            }),
+            None => Roots::of_system().map_err(PostgresError::Tls),
+        };
+        let config = roots?.client_config().map_err(PostgresError::Tls)?;
         Ok(Self {
             config: Some(Arc::new(config)),
         })
     }
+}
+
+fn read(path: &Path) -> Result<Roots, Box<dyn Error + Send + Sync>> {
+    Ok(Roots::none().with_pem(&std::fs::read_to_string(path)?)?)
 }
 
 impl MakeTlsConnect<Socket> for MakeTls {

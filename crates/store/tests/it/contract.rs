@@ -13,6 +13,7 @@ pub(crate) mod reads;
 pub(crate) mod streams;
 pub(crate) mod tally;
 pub(crate) mod waking;
+pub(crate) mod writers;
 
 use bytes::Bytes;
 use holm_thread_log::{
@@ -33,6 +34,7 @@ macro_rules! contract {
             forks: forks_share_what_they_inherit,
             documents: documents_change_with_their_streams,
             waking: changes_wake_who_waits,
+            writers: writers_stay_within_their_stream_and_their_share,
         }
     };
     ($start:expr; $($part:ident: $test:ident,)*) => {

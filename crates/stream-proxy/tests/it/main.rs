@@ -6,6 +6,7 @@
 )]
 
 mod attacks;
+mod encryption;
 mod forwarding;
 mod limits;
 mod support;

@@ -27,9 +27,20 @@ impl Setting {
     pub(crate) async fn with(limits: ProxyLimits) -> Self {
         let server = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let upstream = format!("http://{}", server.local_addr().unwrap());
+        Self::before(server, &upstream, None, limits).await
+    }
+
+    /// The server is reached at an address of the test's choice.
+    pub(crate) async fn before(
+        server: TcpListener,
+        upstream: &str,
+        extra_roots_pem: Option<String>,
+        limits: ProxyLimits,
+    ) -> Self {
         let config = ProxyConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             upstream: upstream.parse().unwrap(),
+            extra_roots_pem,
             limits,
         };
         let proxy = Proxy::listen(config).await.unwrap();

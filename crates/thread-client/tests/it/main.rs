@@ -7,6 +7,7 @@
 )]
 
 mod crash;
+mod encryption;
 mod faulty;
 mod producer;
 mod reader;

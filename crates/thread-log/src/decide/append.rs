@@ -1,10 +1,10 @@
 //! Appending, and closing.
 //!
-//! The order of the checks is the protocol's: is it there, does its producer come too late or again, is it closed, does the type fit,
+//! The order of the checks is the protocol's: is it there (and the one that the writer was let in to), does its producer come too late or again, is it closed, does the type fit,
 //! does the producer's number follow, does `Stream-Seq` rise.
 
 use super::create::forget_repeated_keys;
-use super::{Draft, Step, entry_of, messages_of};
+use super::{Draft, Step, check_size, check_writer, entry_of, messages_of};
 use crate::command::{Append, Appended, Message, Outcome, Refusal};
 use crate::producer::{ProducerState, Verdict, judge};
 use crate::rules::What;
@@ -13,6 +13,8 @@ use crate::state::{Ending, StreamState};
 impl Draft<'_> {
     pub(super) fn append(&mut self, append: &Append) -> Step<Outcome> {
         let mut stream = self.live(&append.name)?;
+        // First of all: who was let in to another stream hears nothing of this one.
+        check_writer(&stream, append.writer.as_ref())?;
         stream.last_access = self.now;
         let verdict = self.verdict(&stream, append)?;
         if stream.ending == Ending::Closed {
@@ -71,13 +73,14 @@ impl Draft<'_> {
         let is_added = match entry_of(new) {
             Some((data, keys)) => {
                 self.add_entry(&mut stream, data, keys);
+                check_size(&stream, append.writer.as_ref())?;
                 true
             }
             None => false,
         };
         let is_changed = is_added || stream.ending == Ending::Closed;
         if is_changed {
-            self.ask_rules(&stream, What::Appended(&told), append.writer.as_deref())?;
+            self.ask_rules(&stream, What::Appended(&told), append.writer.as_ref())?;
             self.write(&append.documents)?;
             self.wake(&stream);
         }

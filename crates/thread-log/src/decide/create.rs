@@ -78,7 +78,7 @@ impl Draft<'_> {
         if let Some((data, keys)) = entry_of(messages) {
             self.add_entry(&mut stream, data, keys);
         }
-        self.ask_rules(&stream, What::Created(&told), create.writer.as_deref())?;
+        self.ask_rules(&stream, What::Created(&told), create.writer.as_ref())?;
         self.write(&create.documents)?;
         self.wake(&stream);
         self.put(stream.clone());

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::command::{Append, Command, Create, Decision, Fork, Message, Payload, Touch};
+use crate::command::{Append, Command, Create, Decision, Fork, Message, Payload, Touch, Writer};
 use crate::content_type::ContentType;
 use crate::expiry::Timestamp;
 use crate::memory::MemoryStore;
@@ -82,7 +82,7 @@ impl World {
             producer: None,
             stream_seq: None,
             ending: Ending::Open,
-            writer: writer.map(str::to_owned),
+            writer: writer.map(Writer::of_run),
             documents: Vec::new(),
         }))
     }
@@ -95,7 +95,7 @@ impl World {
         self.apply(Command::Touch {
             name: stored("t"),
             touch: Touch::Heartbeat {
-                writer: writer.map(str::to_owned),
+                writer: writer.map(Writer::of_run),
             },
         })
     }

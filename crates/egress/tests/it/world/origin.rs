@@ -7,62 +7,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use holm_egress::Roots;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::{PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::ServerConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
-
-/// What the world trusts: an authority of its own, and certificates for `*.test` by it.
-pub(crate) struct Vouched {
-    pub(crate) authority_pem: String,
-    pub(crate) config: Arc<ServerConfig>,
-}
-
-impl Vouched {
-    pub(crate) fn new() -> Self {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let mut parameters = rcgen::CertificateParams::default();
-        parameters
-            .distinguished_name
-            .push(rcgen::DnType::CommonName, "The world");
-        parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let authority_pem = parameters.self_signed(&key).unwrap().pem();
-        let issuer = rcgen::Issuer::new(parameters, key);
-        let leaf_key = rcgen::KeyPair::generate().unwrap();
-        let names = vec![
-            "api.test".to_owned(),
-            "other.test".to_owned(),
-            "git.test".to_owned(),
-        ];
-        let mut leaf = rcgen::CertificateParams::new(names).unwrap();
-        leaf.distinguished_name
-            .push(rcgen::DnType::CommonName, "api.test");
-        let leaf = leaf.signed_by(&leaf_key, &issuer).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![leaf.der().clone()],
-                PrivateKeyDer::try_from(leaf_key.serialize_der()).unwrap(),
-            )
-            .unwrap();
-        Self {
-            authority_pem,
-            config: Arc::new(config),
-        }
-    }
-}
 
 /// TLS as a program in the box speaks it, trusting one authority.
 pub(crate) async fn speak_tls(
@@ -70,18 +28,8 @@ pub(crate) async fn speak_tls(
     name: &str,
     stream: TcpStream,
 ) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
-    use rustls::pki_types::CertificateDer;
-    use rustls::pki_types::pem::PemObject;
-    let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_slice(trusted_pem.as_bytes()).unwrap())
-        .unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let roots = Roots::none().with_pem(trusted_pem).unwrap();
+    let mut config = roots.client_config().unwrap();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let name = ServerName::try_from(name.to_owned()).unwrap();
     TlsConnector::from(Arc::new(config))

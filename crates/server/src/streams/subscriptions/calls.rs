@@ -211,7 +211,114 @@ fn check_public(host: &Host, port: u16) -> Result<(), UrlError> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use holm_egress::{CertificateAuthority, Resolve, Roots, Settings};
+    use holm_testkit::TlsDoor;
+
     use super::*;
+
+    /// All names lead to this machine.
+    #[derive(Debug)]
+    struct Here;
+
+    #[async_trait::async_trait]
+    impl Resolve for Here {
+        async fn resolve(&self, _name: &str) -> std::io::Result<Vec<IpAddr>> {
+            Ok(vec![Ipv4Addr::LOCALHOST.into()])
+        }
+    }
+
+    fn gateway(rules: Rules, trusted_pem: &str) -> Gateway {
+        let settings = Settings {
+            rules,
+            resolver: Arc::new(Here),
+            roots: Roots::none().with_pem(trusted_pem).unwrap(),
+            authority: Arc::new(CertificateAuthority::generate().unwrap()),
+        };
+        Gateway::new(settings).unwrap()
+    }
+
+    /// A subscriber behind TLS, as `https://hooks.test`, that answers one call and gives out what it heard.
+    fn subscriber() -> (TlsDoor, std::sync::mpsc::Receiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let behind = listener.local_addr().unwrap();
+        let door = TlsDoor::at(Ipv4Addr::LOCALHOST.into(), &["hooks.test"], behind);
+        let (heard, hearing) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            let mut buffer = [0; 4096];
+            while !request.ends_with(b"}") {
+                let count = stream.read(&mut buffer).unwrap();
+                request.extend_from_slice(&buffer[..count]);
+            }
+            heard.send(String::from_utf8(request).unwrap()).unwrap();
+            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\n{\"done\":true}";
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        (door, hearing)
+    }
+
+    async fn call(name: &str, door: &TlsDoor, gateway: &Gateway) -> Result<Done, CallError> {
+        let url = format!("https://{name}:{}/hook?a=1", door.address.port());
+        let callee = Callee::parse(&url, LocalCalls::Refused).unwrap();
+        let body = r#"{"wake_id":"w"}"#.to_owned();
+        callee.call(gateway, body, "t=1,v1=signed").await
+    }
+
+    #[tokio::test]
+    async fn a_call_goes_over_tls_to_whom_its_name_belongs() {
+        let (door, heard) = subscriber();
+        let rules = Rules::permit_loopback_for_tests(Vec::new());
+        let gateway = gateway(rules, &door.authority_pem);
+        let done = call("hooks.test", &door, &gateway).await.unwrap();
+        assert_eq!(done, Done::All);
+        let heard = heard.recv().unwrap();
+        let host = format!("host: hooks.test:{}\r\n", door.address.port());
+        for expected in [
+            "POST /hook?a=1 HTTP/1.1\r\n",
+            &host,
+            "webhook-signature: t=1,v1=signed\r\n",
+            "\r\n\r\n{\"wake_id\":\"w\"}",
+        ] {
+            assert!(heard.contains(expected), "{expected} in {heard}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_says_nothing_to_whom_nobody_vouches_for() {
+        let (door, heard) = subscriber();
+        let (other, _) = subscriber();
+        let rules = || Rules::permit_loopback_for_tests(Vec::new());
+        let stranger = gateway(rules(), &other.authority_pem);
+        // Of another authority; of the right one for another name.
+        for (name, gateway) in [
+            ("hooks.test", &stranger),
+            ("other.test", &gateway(rules(), &door.authority_pem)),
+        ] {
+            let failed = call(name, &door, gateway).await;
+            let Err(CallError::Connect(error @ DirectError::Failed { .. })) = failed else {
+                panic!("{failed:?}");
+            };
+            assert!(error.to_string().contains("speak TLS with"), "{error}");
+        }
+        assert!(heard.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_inside_is_not_called() {
+        let (door, heard) = subscriber();
+        let gateway = gateway(Rules::new(Vec::new()), &door.authority_pem);
+        let refused = call("hooks.test", &door, &gateway).await;
+        assert!(
+            matches!(refused, Err(CallError::Connect(DirectError::Refused(_)))),
+            "{refused:?}"
+        );
+        assert!(heard.try_recv().is_err());
+    }
 
     #[test]
     fn what_may_be_called() {

@@ -65,9 +65,7 @@ pub(super) async fn handle(
         )));
     }
     let rest: Vec<&str> = places.collect();
-    let body = state
-        .bodies
-        .read_at_most(&parts.headers, body, BODY_BYTES_MAX);
+    let body = state.bodies.read_at_most(parts, body, BODY_BYTES_MAX);
     match (rest.as_slice(), &parts.method) {
         ([], &Method::PUT) => create(state, parts, id, &body.await?.bytes).await,
         ([], &Method::GET) => show(state, parts, &id).await,

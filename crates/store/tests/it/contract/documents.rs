@@ -2,6 +2,7 @@
 
 use holm_thread_log::{
     Append, Create, DocumentQuery, DocumentWrite, Expect, Order, Outcome, Refusal, StreamStore,
+    Writer,
 };
 
 use super::{Use as _, append, appended, create, created, key, put};
@@ -123,7 +124,7 @@ async fn rows_follow_their_streams(store: &dyn StreamStore) {
         );
     }
     let stranger = Append {
-        writer: Some("stranger".to_owned()),
+        writer: Some(Writer::of_run("stranger")),
         ..append("tally/r", "refused")
     };
     assert!(matches!(

@@ -4,7 +4,7 @@
 
 use holm_thread_log::{
     Append, Claim, Command, Content, ContentType, Create, DocumentKey, DocumentWrite, Ending,
-    Expect, Fork, Lifetime, Message, Offset, Payload, StreamName, Timestamp, Touch,
+    Expect, Fork, Lifetime, Message, Offset, Payload, StreamName, Timestamp, Touch, Writer,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -178,11 +178,11 @@ fn any_touch() -> impl Strategy<Value = Touch> {
     ]
 }
 
-fn any_writer() -> impl Strategy<Value = Option<String>> {
+fn any_writer() -> impl Strategy<Value = Option<Writer>> {
     prop_oneof![
         8 => Just(None),
-        1 => Just(Some("run".to_owned())),
-        1 => Just(Some("ended".to_owned())),
+        1 => Just(Some(Writer::of_run("run"))),
+        1 => Just(Some(Writer::of_run("ended"))),
     ]
 }
 

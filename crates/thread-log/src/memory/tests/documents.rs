@@ -1,6 +1,7 @@
 //! Rows that follow from entries, and other documents.
 
 use super::*;
+use crate::Writer;
 
 /// Counts messages in a row, and lets nobody write whose run has ended.
 #[derive(Debug)]
@@ -80,7 +81,7 @@ async fn rows_follow_from_entries() {
     store.append(retried).await.unwrap();
     assert_eq!(row().await, Some((2, "2".to_owned())));
     let refused = Append {
-        writer: Some("ended".to_owned()),
+        writer: Some(Writer::of_run("ended")),
         ..append("t-1", "z")
     };
     let refusal = Refusal::Rule {
@@ -89,7 +90,7 @@ async fn rows_follow_from_entries() {
     };
     assert_eq!(store.append(refused).await, Err(refusal.clone()));
     let refused = Create {
-        writer: Some("ended".to_owned()),
+        writer: Some(Writer::of_run("ended")),
         payload: Some(bytes("z")),
         ..create("t-2")
     };

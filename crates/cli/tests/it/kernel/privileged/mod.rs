@@ -5,6 +5,7 @@ mod origin;
 mod secrets;
 mod serve;
 mod snapshot;
+mod snapshot_killed;
 mod snapshot_sources;
 
 use std::fs;

@@ -78,10 +78,10 @@ fn a_secret_goes_to_its_host_by_tls_and_nowhere_else() {
     let env = env.with("HOLM_LOG", "trace");
     let roots = env.path("roots.pem");
     let env = env.with("SSL_CERT_FILE", &roots);
-    fs::write(&roots, &origin.authority_pem).unwrap();
+    fs::write(&roots, &origin.door.authority_pem).unwrap();
     let hosts = format!(
         "127.0.0.1 localhost\n{} api.test other.test\n",
-        origin.address.ip()
+        origin.door.address.ip()
     );
     fs::write(env.path("hosts"), hosts).unwrap();
     let server = start(&env);
@@ -92,11 +92,11 @@ fn a_secret_goes_to_its_host_by_tls_and_nowhere_else() {
     let secret = format!("/api/secret/{}", made["id"].as_str().unwrap());
     let request = json!({
         "secrets": [{ "TOKEN": "token" }],
-        "networkAllowList": format!("{}/32", origin.address.ip()),
+        "networkAllowList": format!("{}/32", origin.door.address.ip()),
     });
     let sandbox = client.post("/api/sandbox", &request).ok();
     let id = sandbox["id"].as_str().unwrap().to_owned();
-    let port = origin.address.port();
+    let port = origin.door.address.port();
     let (ours, others) = (
         format!("https://api.test:{port}/"),
         format!("https://other.test:{port}/"),
