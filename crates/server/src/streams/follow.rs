@@ -7,7 +7,8 @@
 //! ```
 //!
 //! - The next page is read when the connection has taken the last: a reader that is stuck holds one small page and its socket.
-//! - Each event has an id, so that a browser's `EventSource` resumes by itself. Where the stream has ended and the reader knows all of it,
+//! - Each event has an id, so that a browser's `EventSource` resumes by itself; for one that came with a ticket, the id holds
+//!   the next one. Where the stream has ended and the reader knows all of it,
 //!   the answer is 204, which is how an `EventSource` learns to stay away.
 
 use std::convert::Infallible;
@@ -20,11 +21,13 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use holm_thread_log::sse::{self, Control, Encoding, Freshness};
+use holm_daytona_wire::Hidden;
+use holm_thread_log::sse::{self, Control, Encoding, EventId, Freshness};
 use holm_thread_log::{Ending, Page, ReadFrom, StreamName, Watch};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::access::Access;
 use super::error::{Result, StreamError};
 use super::query::ReadQuery;
 use super::{headers, now, read, touch};
@@ -44,16 +47,20 @@ pub(super) async fn follow(
     name: StreamName,
     query: ReadQuery,
     request: &HeaderMap,
+    access: &Access,
 ) -> Result<Response> {
     let last_seen = headers::text(request, &headers::LAST_EVENT_ID)?.filter(|id| !id.is_empty());
     let from = match (last_seen, query.from) {
         // A browser repeats its address: what it has seen is in the header.
-        (Some(id), _) => id.parse().map_err(|_| {
-            StreamError::bad_request(
-                "offset_invalid",
-                "`Last-Event-ID` is none of the ids that this stream sent",
-            )
-        })?,
+        (Some(id), _) => {
+            let id = EventId::parse(id).map_err(|_| {
+                StreamError::bad_request(
+                    "offset_invalid",
+                    "`Last-Event-ID` is none of the ids that this stream sent",
+                )
+            })?;
+            ReadFrom::At(id.at)
+        }
         (None, Some(from)) => from,
         (None, None) => return Err(read::offset_missing()),
     };
@@ -84,6 +91,7 @@ pub(super) async fn follow(
         cursor: query.cursor,
         until: Instant::now() + LASTING + spread,
         first: Some(page),
+        ticket: access.to_return.clone(),
     };
     let chunks = stream::unfold(Some(follower), |follower| async {
         let mut follower = follower?;
@@ -109,6 +117,8 @@ struct Follower {
     until: Instant,
     /// What was read before the answer began.
     first: Option<Page>,
+    /// With what the reader can come back, if it has nothing else.
+    ticket: Option<Hidden>,
 }
 
 enum Chunk {
@@ -181,17 +191,26 @@ impl Follower {
             freshness: Freshness::MoreToRead,
             ending: Ending::Open,
         };
+        let ticket = self.ticket.as_ref().map(Hidden::expose);
         let (last, before) = match page.entries.split_last() {
             Some((last, before)) => (Some(last), before),
             None => (None, page.entries.as_slice()),
         };
         for entry in before {
-            sse::write_data(&mut chunk, self.encoding, &entry.data, entry.next);
+            let id = EventId {
+                at: entry.next,
+                ticket,
+            };
+            sse::write_data(&mut chunk, self.encoding, &entry.data, id);
             control.next = entry.next;
-            sse::write_control(&mut chunk, control);
+            sse::write_control(&mut chunk, control, ticket);
         }
         if let Some(entry) = last {
-            sse::write_data(&mut chunk, self.encoding, &entry.data, entry.next);
+            let id = EventId {
+                at: entry.next,
+                ticket,
+            };
+            sse::write_data(&mut chunk, self.encoding, &entry.data, id);
         }
         let ending = page.ending();
         let control = Control {
@@ -200,7 +219,7 @@ impl Follower {
             freshness: page.freshness,
             ending,
         };
-        sse::write_control(&mut chunk, control);
+        sse::write_control(&mut chunk, control, ticket);
         self.next = ReadFrom::At(page.next);
         match ending {
             Ending::Open => Chunk::More(chunk.into()),

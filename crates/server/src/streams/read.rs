@@ -32,7 +32,7 @@ pub(super) async fn read(
     match query.live {
         Live::No => catch_up(state, &stored, &query, &parts.headers).await,
         Live::LongPoll => long_poll(state, &stored, &query, &parts.headers).await,
-        Live::Events => follow::follow(state, stored, query, &parts.headers).await,
+        Live::Events => follow::follow(state, stored, query, &parts.headers, access).await,
     }
 }
 
