@@ -188,6 +188,7 @@ mod tests {
         let ticket = Ticket {
             organization: "house".to_owned(),
             thread: "t1".parse().unwrap(),
+            until: after(7_200).0,
         };
         let (text, _) = threads.tickets.issue(&ticket, NOW).await.unwrap();
         let access = threads.ticket(text.expose(), NOW).await.unwrap().unwrap();

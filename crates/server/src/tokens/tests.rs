@@ -277,6 +277,7 @@ fn ticket() -> Ticket {
     Ticket {
         organization: "house".to_owned(),
         thread: "t1".parse().unwrap(),
+        until: later(7_200).0,
     }
 }
 
@@ -302,7 +303,7 @@ async fn a_ticket_opens_once() {
 }
 
 #[tokio::test]
-async fn a_ticket_leads_to_the_next_for_two_hours() {
+async fn a_ticket_leads_to_the_next_until_its_time_is_over() {
     let tickets = Tickets::new(Arc::new(MemoryStore::default()));
     let (first, _) = tickets.issue(&ticket(), NOW).await.unwrap();
     let mut next = first;

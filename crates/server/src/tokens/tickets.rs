@@ -23,8 +23,6 @@ const TERM: &str = "ticket";
 const LIFE_MILLISECONDS: i64 = 60_000;
 /// From one opening to the next: what an answer lasts, and a while for a network or a server to come back.
 const RETURN_LIFE_MILLISECONDS: i64 = 5 * 60_000;
-/// How long one may come back with what the first ticket has led to: as long as a token is good.
-const CHAIN_LIFE_MILLISECONDS: i64 = 2 * 60 * 60_000;
 /// Old ones that are removed when a new one is made: more than come, so that they become fewer.
 const SWEPT_MAX: usize = 16;
 const LENGTH_MAX: usize = 128;
@@ -39,15 +37,8 @@ pub(crate) struct Tickets {
 pub(crate) struct Ticket {
     pub(crate) organization: String,
     pub(crate) thread: ThreadId,
-}
-
-/// As it is stored.
-#[derive(Debug, Serialize, Deserialize)]
-struct Stored {
-    #[serde(flatten)]
-    ticket: Ticket,
-    /// When the last ticket ends that follows from the first.
-    until: i64,
+    /// When the last ticket ends that follows from the first, in milliseconds.
+    pub(crate) until: i64,
 }
 
 /// A ticket that was taken.
@@ -69,11 +60,7 @@ impl Tickets {
         ticket: &Ticket,
         now: Timestamp,
     ) -> Result<(Hidden, Timestamp), StoreError> {
-        let stored = Stored {
-            ticket: ticket.clone(),
-            until: now.0.saturating_add(CHAIN_LIFE_MILLISECONDS),
-        };
-        let (text, expires_at, made) = fresh(&stored, LIFE_MILLISECONDS, now)?;
+        let (text, expires_at, made) = fresh(ticket, LIFE_MILLISECONDS, now)?;
         let documents = std::iter::once(made).chain(self.overdue(now).await?);
         let command = Command::Write {
             documents: documents.collect(),
@@ -100,14 +87,14 @@ impl Tickets {
             return Ok(None);
         };
         let is_over = expiry(&key.id).is_none_or(|expiry| expiry <= now.0);
-        let stored: Stored = serde_json::from_slice(&document.content.body)
+        let ticket: Ticket = serde_json::from_slice(&document.content.body)
             .map_err(|error| failed("read a ticket", error))?;
         let used_up = DocumentWrite {
             key,
             expect: Expect::Version(document.version),
             content: None,
         };
-        let (to_return, _, next) = fresh(&stored, RETURN_LIFE_MILLISECONDS, now)?;
+        let (to_return, _, next) = fresh(&ticket, RETURN_LIFE_MILLISECONDS, now)?;
         let next = (!is_over).then_some(next);
         let documents = std::iter::once(used_up).chain(next).collect();
         match self
@@ -115,10 +102,7 @@ impl Tickets {
             .apply(Command::Write { documents }, now)
             .await?
         {
-            Ok(Outcome::Written) if !is_over => Ok(Some(Taken {
-                ticket: stored.ticket,
-                to_return,
-            })),
+            Ok(Outcome::Written) if !is_over => Ok(Some(Taken { ticket, to_return })),
             // Too late, or another was quicker.
             Ok(_) | Err(_) => Ok(None),
         }
@@ -147,14 +131,14 @@ impl Tickets {
 
 /// A new ticket: its text, its end, and its document.
 fn fresh(
-    stored: &Stored,
+    ticket: &Ticket,
     life_milliseconds: i64,
     now: Timestamp,
 ) -> Result<(Hidden, Timestamp, DocumentWrite), StoreError> {
-    let expires_at = Timestamp(now.0.saturating_add(life_milliseconds).min(stored.until));
+    let expires_at = Timestamp(now.0.saturating_add(life_milliseconds).min(ticket.until));
     let secret = keys::random_token();
     let text = format!("{:013}-{secret}", expires_at.0);
-    let body = serde_json::to_vec(stored).map_err(|error| failed("write a ticket", error))?;
+    let body = serde_json::to_vec(ticket).map_err(|error| failed("write a ticket", error))?;
     let document = DocumentWrite {
         key: with_id(format!("{:013}-{}", expires_at.0, keys::hash(&secret))),
         expect: Expect::Absent,
