@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::Duration;
 
 use holm_daytona_wire::Hidden;
@@ -15,9 +16,10 @@ use super::{ThreadsClient, chat, entry, status};
 use crate::support::TestServer;
 
 /// Two servers, each with data and keys of its own.
-fn two(postgres: &PostgresServer) -> [ThreadsClient; 2] {
+fn two(postgres: &PostgresServer, blobs: Option<&Path>) -> [ThreadsClient; 2] {
     [(); 2].map(|()| {
         let server = TestServer::with(|config| {
+            config.blobs = blobs.map(Path::to_path_buf);
             config.streams = StreamsPlace::Postgres {
                 url: Hidden::new(postgres.url()),
             };
@@ -31,7 +33,7 @@ fn a_thread_is_the_same_on_all_servers() {
     let Some(postgres) = PostgresServer::start() else {
         return;
     };
-    let [one, other] = two(&postgres);
+    let [one, other] = two(&postgres, None);
     let thread = one.thread("t");
     assert_eq!(other.get(other.key(), &thread).ok()["status"], "open");
     let listed = other.get(other.key(), "/api/threads").ok();
@@ -55,7 +57,7 @@ fn tokens_and_tickets_of_one_server_are_good_on_the_other() {
     let Some(postgres) = PostgresServer::start() else {
         return;
     };
-    let [one, other] = two(&postgres);
+    let [one, other] = two(&postgres, None);
     let thread = one.thread("t");
     one.begin(&thread, "r1");
     let token = one.mint(&thread, json!({ "run": "r1" }));
@@ -80,6 +82,21 @@ fn tokens_and_tickets_of_one_server_are_good_on_the_other() {
         let late = client.append(&token, &thread, chat("2", "late"));
         assert_eq!(late.refused(403), "run_ended");
     }
+}
+
+#[test]
+fn blobs_of_one_server_are_found_by_the_other() {
+    const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    let Some(postgres) = PostgresServer::start() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other] = two(&postgres, Some(folder.path()));
+    let blob = format!("{}/blobs/{HELLO}", one.thread("t"));
+    let content = Content::Bytes(b"hello".to_vec());
+    one.send(Some(one.key()), Method::PUT, &blob, content, &[])
+        .ok();
+    assert_eq!(other.get(other.key(), &blob).ok(), "hello");
 }
 
 fn follow(client: &ThreadsClient, path: &str) -> TcpStream {
