@@ -9,9 +9,11 @@
     reason = "clippy takes the helpers of tests for production code"
 )]
 
+mod disks;
 mod help;
 mod help_sandbox;
 mod kernel;
+mod readers;
 mod serve;
 mod serve_data;
 mod server;
