@@ -2,12 +2,12 @@
 #![no_main]
 
 use bytes::Bytes;
-use holm_daytona_wire::multipart::{Event, Multipart};
+use holm_daytona_wire::multipart::{Event, Lengths, Multipart};
 use libfuzzer_sys::fuzz_target;
 
 /// What was read: names and contents, and whether it was a whole form.
-fn read(body: &[u8], chunk: usize) -> (Vec<(String, Vec<u8>)>, bool) {
-    let mut form = Multipart::new("xyz");
+fn read(body: &[u8], chunk: usize, lengths: Lengths) -> (Vec<(String, Vec<u8>)>, bool) {
+    let mut form = Multipart::new("xyz", lengths);
     let mut chunks = body.chunks(chunk);
     let mut parts: Vec<(String, Vec<u8>)> = Vec::new();
     loop {
@@ -26,10 +26,12 @@ fn read(body: &[u8], chunk: usize) -> (Vec<(String, Vec<u8>)>, bool) {
 }
 
 fuzz_target!(|body: &[u8]| {
-    let whole = read(body, body.len().max(1));
-    let pieces = read(body, 7);
-    assert_eq!(whole.1, pieces.1);
-    if whole.1 {
-        assert_eq!(whole.0, pieces.0);
+    for lengths in [Lengths::Ignored, Lengths::Trusted] {
+        let whole = read(body, body.len().max(1), lengths);
+        let pieces = read(body, 7, lengths);
+        assert_eq!(whole.1, pieces.1);
+        if whole.1 {
+            assert_eq!(whole.0, pieces.0);
+        }
     }
 });

@@ -82,6 +82,10 @@ pub(crate) fn measure(benchmark: Benchmark) -> Outcome {
     run(benchmark.command().arg("--no-run"))?;
 
     let image = workspace::target().join("bench.xfs");
+    // One that a killed run left may still be mounted by what that run started: it must not be written over.
+    if image.exists() {
+        fs::remove_file(&image).context(format_args!("remove `{}`", image.display()))?;
+    }
     let file = File::create(&image).context(format_args!("create `{}`", image.display()))?;
     file.set_len(IMAGE_SIZE_BYTES)
         .context(format_args!("size `{}`", image.display()))?;
@@ -113,6 +117,10 @@ fn prepared(benchmark: Benchmark) -> Outcome<Command> {
     if let Some(installed) = sdk::installed_for_benchmarks() {
         command.env("HOLM_BENCH_PYTHON", installed.python);
         command.env("HOLM_BENCH_TYPESCRIPT", installed.typescript);
+    }
+    let stream_server = setup::stream_server();
+    if stream_server.is_file() {
+        command.env("HOLM_BENCH_DURABLE_STREAMS", stream_server);
     }
     // Built before; this only finds it again.
     command.env("HOLM_BENCH_HOLM", dist::build()?);

@@ -1,7 +1,7 @@
 //! `cargo xtask setup`: installs what the tests, or the benchmarks, call and this machine lacks.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::process::{self, Context as _, Failure, Outcome, cargo, program};
 use crate::sdk;
@@ -144,6 +144,7 @@ pub(crate) fn run(purpose: Purpose) -> Outcome {
     }
     if purpose == Purpose::Benchmarks {
         sdk::install_for_benchmarks()?;
+        install_stream_server()?;
     }
     ensure_nextest()
 }
@@ -206,6 +207,23 @@ fn ensure_nextest() -> Outcome {
         return Ok(());
     }
     process::run(&mut cargo(&["install", "cargo-nextest", "--locked"]))
+}
+
+/// The official server of durable streams, with which ours is compared.
+pub(crate) fn stream_server() -> PathBuf {
+    peers().join("bin/durable-streams-server")
+}
+
+fn peers() -> PathBuf {
+    workspace::target().join("bench-peers")
+}
+
+fn install_stream_server() -> Outcome {
+    if stream_server().is_file() {
+        return Ok(());
+    }
+    let mut install = cargo(&["install", "durable-streams", "--version", "=0.1.5"]);
+    process::run(install.arg("--locked").arg("--root").arg(peers()))
 }
 
 #[cfg(test)]

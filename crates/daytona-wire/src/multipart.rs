@@ -53,6 +53,8 @@ pub enum MultipartError {
     MalformedBoundary,
     #[error("the body ends in the middle of a part")]
     Truncated,
+    #[error("a part is not as long as its headers say")]
+    WrongLength,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,11 +74,23 @@ pub struct Multipart {
     /// `CRLF--boundary`.
     delimiter: Bytes,
     find_delimiter: Finder<'static>,
+    lengths: Lengths,
+    /// What is left of the part, if its length is known and counts.
+    left: Option<u64>,
     is_ended: bool,
 }
 
+/// What the lengths count that parts say of themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lengths {
+    /// Nothing: a part ends where the delimiter is.
+    Ignored,
+    /// The content is not searched for the delimiter, which has to follow it.
+    Trusted,
+}
+
 impl Multipart {
-    pub fn new(boundary: &str) -> Self {
+    pub fn new(boundary: &str, lengths: Lengths) -> Self {
         let delimiter = Bytes::from(format!("\r\n--{boundary}"));
         Self {
             state: State::Preamble,
@@ -84,6 +98,8 @@ impl Multipart {
             buffer: Bytes::from_static(b"\r\n"),
             find_delimiter: Finder::new(&delimiter).into_owned(),
             delimiter,
+            lengths,
+            left: None,
             is_ended: false,
         }
     }
@@ -110,7 +126,7 @@ impl Multipart {
             State::Preamble => self.preamble()?,
             State::AfterDelimiter => self.after_delimiter()?,
             State::Headers => self.headers()?,
-            State::Data => self.data(),
+            State::Data => self.data()?,
             State::Epilogue => {
                 self.buffer = Bytes::new();
                 Event::End
@@ -174,10 +190,46 @@ impl Multipart {
         let headers = self.buffer.split_to(at);
         drop(self.buffer.split_to(4));
         self.state = State::Data;
-        parse_headers(&headers).map(Event::Part)
+        let headers = parse_headers(&headers)?;
+        self.left = match self.lengths {
+            Lengths::Ignored => None,
+            Lengths::Trusted => headers.content_length,
+        };
+        Ok(Event::Part(headers))
     }
 
-    fn data(&mut self) -> Event {
+    fn data(&mut self) -> Result<Event, MultipartError> {
+        match self.left {
+            None => Ok(self.data_until_delimiter()),
+            Some(0) => self.delimiter_after_data(),
+            Some(left) => Ok(self.data_of_length(left)),
+        }
+    }
+
+    fn data_of_length(&mut self, left: u64) -> Event {
+        if self.buffer.is_empty() {
+            return Event::Starved;
+        }
+        let count =
+            usize::try_from(left).map_or(self.buffer.len(), |left| left.min(self.buffer.len()));
+        self.left = Some(left - count as u64);
+        Event::Data(self.buffer.split_to(count))
+    }
+
+    fn delimiter_after_data(&mut self) -> Result<Event, MultipartError> {
+        let common = self.buffer.len().min(self.delimiter.len());
+        if self.buffer.get(..common) != self.delimiter.get(..common) {
+            return Err(MultipartError::WrongLength);
+        }
+        if common < self.delimiter.len() {
+            return Ok(Event::Starved);
+        }
+        drop(self.buffer.split_to(common));
+        self.state = State::AfterDelimiter;
+        Ok(Event::PartEnd)
+    }
+
+    fn data_until_delimiter(&mut self) -> Event {
         if let Some(at) = self.find_delimiter.find(&self.buffer) {
             if at > 0 {
                 return Event::Data(self.buffer.split_to(at));

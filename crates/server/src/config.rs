@@ -106,7 +106,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             sandboxes_max: 2_000,
-            connections_max: 4_096,
+            connections_max: 16_384,
             header_bytes_max: 64 * 1024,
             header_patience: Duration::from_secs(30),
             json_bytes_max: 16 * 1024 * 1024,

@@ -85,6 +85,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 2_000, value_parser = at_least_one)]
     pub(crate) sandboxes_max: usize,
 
+    /// How many connections there may be at once; more wait until others end
+    #[arg(long, value_name = "NUMBER", default_value_t = 16_384, value_parser = at_least_one)]
+    pub(crate) connections_max: usize,
+
     /// How long a reader of a stream that asks with `live=long-poll` waits for something new
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
     pub(crate) long_poll_timeout: Duration,

@@ -23,12 +23,22 @@ const EXIT_CUT_OFF: u8 = 130;
 pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<u8, CliError> {
     let format = args.log_format;
     let given_key = context.environment.text("HOLM_API_KEY")?.map(Hidden::new);
-    let config = config(context, args)?;
+    let mut config = config(context, args)?;
     start_log(context, format)?;
     // Forks, and therefore comes before the first thread.
     let engine = Engine::start().map_err(ServeError::from)?;
-    if let Err(error) = raise_descriptor_limit() {
-        tracing::warn!(%error, "the limit of open files stays as it is");
+    match raise_descriptor_limit() {
+        Ok(files) => {
+            let wanted = config.limits.connections_max;
+            config.limits.connections_max = connections_that_fit(wanted, files);
+            if config.limits.connections_max < wanted {
+                let fitting = config.limits.connections_max;
+                tracing::warn!(
+                    wanted, fitting, "the system's limit of open files allows fewer connections: raise it (`ulimit -Hn`)"
+                );
+            }
+        }
+        Err(error) => tracing::warn!(%error, "the limit of open files stays as it is"),
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -38,6 +48,12 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<u8, CliError> {
     // What still runs is cut off: it had its time, or a second signal took it.
     runtime.shutdown_background();
     ended
+}
+
+/// A quarter of the files that may be open is for sandboxes and databases: connections must not take it from them.
+fn connections_that_fit(wanted: usize, files: Option<u64>) -> usize {
+    let room = files.and_then(|files| usize::try_from(files - files / 4).ok());
+    room.map_or(wanted, |room| wanted.min(room))
 }
 
 fn config(context: &Context, args: ServeArgs) -> Result<ServerConfig, CliError> {
@@ -68,6 +84,7 @@ fn config(context: &Context, args: ServeArgs) -> Result<ServerConfig, CliError> 
     config.blobs = args.blobs;
     config.long_poll_timeout = args.long_poll_timeout;
     config.limits.sandboxes_max = args.sandboxes_max;
+    config.limits.connections_max = args.connections_max;
     Ok(config)
 }
 
@@ -224,5 +241,17 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_files_for_sandboxes() {
+        assert_eq!(connections_that_fit(16_384, None), 16_384);
+        assert_eq!(connections_that_fit(16_384, Some(1 << 20)), 16_384);
+        assert_eq!(connections_that_fit(16_384, Some(4_096)), 3_072);
     }
 }

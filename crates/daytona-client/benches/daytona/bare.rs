@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
+use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use crate::subject::KEY;
 
 const BOUNDARY: &str = "a-boundary-that-nothing-else-holds";
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Bare {
     http: reqwest::Client,
     /// Of the sandbox.
@@ -45,40 +46,55 @@ impl Bare {
 
     pub(crate) async fn execute(&self) -> Result<()> {
         let body = self.execute.clone();
-        self.send("process/execute", "application/json", body)
-            .await
-            .map(drop)
+        let answer = self.send("process/execute", "application/json", body);
+        count(answer.await?).await.map(drop)
     }
 
     pub(crate) async fn upload(&self) -> Result<()> {
         let kind = format!("multipart/form-data; boundary={BOUNDARY}");
         let body = self.upload.clone();
-        self.send("files/bulk-upload", &kind, body).await.map(drop)
+        let answer = self.send("files/bulk-upload", &kind, body);
+        count(answer.await?).await.map(drop)
     }
 
     pub(crate) async fn download(&self) -> Result<()> {
+        self.is_whole(count(self.begin_download().await?).await?)
+    }
+
+    pub(crate) async fn download_into_memory(&self) -> Result<()> {
+        self.is_whole(self.begin_download().await?.bytes().await?.len())
+    }
+
+    async fn begin_download(&self) -> Result<Response> {
         let body = self.download.clone();
-        let path = "files/bulk-download";
-        let received = self.send(path, "application/json", body).await?;
+        self.send("files/bulk-download", "application/json", body)
+            .await
+    }
+
+    fn is_whole(&self, received: usize) -> Result<()> {
         if received < self.bytes {
             bail!("only {received} bytes came");
         }
         Ok(())
     }
 
-    /// Gives the length of the answer, which is thrown away as it comes.
-    async fn send(&self, path: &str, kind: &str, body: Bytes) -> Result<usize> {
+    async fn send(&self, path: &str, kind: &str, body: Bytes) -> Result<Response> {
         let url = format!("{}/{path}", self.toolbox);
         let request = self.http.post(url).bearer_auth(KEY);
-        let mut answer = request.header(CONTENT_TYPE, kind).body(body).send().await?;
+        let answer = request.header(CONTENT_TYPE, kind).body(body).send().await?;
         if !answer.status().is_success() {
             let status = answer.status();
             bail!("{path}: {status}: {}", answer.text().await?);
         }
-        let mut received = 0;
-        while let Some(chunk) = answer.chunk().await.context("read an answer")? {
-            received += chunk.len();
-        }
-        Ok(received)
+        Ok(answer)
     }
+}
+
+/// The length of an answer, which is thrown away as it comes.
+async fn count(mut answer: Response) -> Result<usize> {
+    let mut received = 0;
+    while let Some(chunk) = answer.chunk().await.context("read an answer")? {
+        received += chunk.len();
+    }
+    Ok(received)
 }

@@ -27,6 +27,8 @@ pub(crate) enum Contestant {
     Bare(Bare),
     /// What comes is looked at and thrown away, as the bare request does.
     Client(Toolbox, Bytes),
+    /// What comes is kept in memory.
+    BareInMemory(Bare),
     /// What comes is kept in memory, as the SDKs do.
     ClientInMemory(Toolbox, Bytes),
     Sdk(Sdk),
@@ -37,6 +39,7 @@ impl Contestant {
         match self {
             Self::Bare(_) => "bare request",
             Self::Client(..) => "**Holm's client**",
+            Self::BareInMemory(_) => "bare request, into memory",
             Self::ClientInMemory(..) => "**Holm's client**, into memory",
             Self::Sdk(sdk) => sdk.name,
         }
@@ -44,7 +47,7 @@ impl Contestant {
 
     pub(crate) fn does(&self, work: Work) -> bool {
         match self {
-            Self::ClientInMemory(..) => work == Work::Download,
+            Self::BareInMemory(_) | Self::ClientInMemory(..) => work == Work::Download,
             Self::Bare(_) | Self::Client(..) | Self::Sdk(_) => true,
         }
     }
@@ -58,6 +61,7 @@ impl Contestant {
                 Work::Upload => bare.upload().await?,
                 Work::Download => bare.download().await?,
             },
+            Self::BareInMemory(bare) => bare.download_into_memory().await?,
             Self::Client(toolbox, content) => match work {
                 Work::Command => execute(toolbox).await?,
                 Work::Upload => toolbox.files().write(PATH, content.clone()).await?,

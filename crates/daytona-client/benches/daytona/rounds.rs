@@ -59,9 +59,11 @@ async fn compare(
 ) -> Result<()> {
     let toolbox = client.toolbox(sandbox).await?;
     let address = format!("{}/{}", sandbox.toolbox_proxy_url, sandbox.id);
+    let bare = Bare::new(address, &content)?;
     let mut all = vec![
-        Contestant::Bare(Bare::new(address, &content)?),
+        Contestant::Bare(bare.clone()),
         Contestant::Client(toolbox.clone(), content.clone()),
+        Contestant::BareInMemory(bare),
         Contestant::ClientInMemory(toolbox, content),
     ];
     let sdks = sdk::start_all(subject, &sandbox.id, file, report)?;

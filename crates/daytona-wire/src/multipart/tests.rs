@@ -3,14 +3,18 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{Event, HEADER_BYTES_MAX, Multipart, MultipartError, boundary};
+use super::{Event, HEADER_BYTES_MAX, Lengths, Multipart, MultipartError, boundary};
 
 /// A part that was read to its end.
 type Part = (String, Vec<u8>);
 
 /// Reads a body that comes in chunks of these lengths, over and over.
 fn read(body: &[u8], chunks: &[usize]) -> Result<Vec<Part>, MultipartError> {
-    let mut multipart = Multipart::new("xyz");
+    read_with(Lengths::Ignored, body, chunks)
+}
+
+fn read_with(lengths: Lengths, body: &[u8], chunks: &[usize]) -> Result<Vec<Part>, MultipartError> {
+    let mut multipart = Multipart::new("xyz", lengths);
     let mut left = body;
     let mut chunks = chunks.iter().cycle();
     let mut parts = Vec::new();
@@ -128,13 +132,49 @@ fn a_part_says_what_its_file_is_called_and_how_long_it_is() {
         ("\r\nContent-Length: -1", None, None),
     ] {
         let body = format!("--xyz\r\nContent-Disposition: form-data; name=f{headers}\r\n\r\n");
-        let mut multipart = Multipart::new("xyz");
+        let mut multipart = Multipart::new("xyz", Lengths::Ignored);
         multipart.feed(Bytes::from(body));
         let Event::Part(part) = multipart.next_event().unwrap() else {
             panic!("{headers}");
         };
         assert_eq!(part.file_name.as_deref(), name, "{headers}");
         assert_eq!(part.content_length, length, "{headers}");
+    }
+}
+
+/// A form with one part that says how long it is.
+fn with_length(length: u64, content: &str) -> Vec<u8> {
+    format!("--xyz\r\nContent-Disposition: form-data; name=a\r\nContent-Length: {length}\r\n\r\n{content}\r\n--xyz--\r\n")
+        .into_bytes()
+}
+
+#[test]
+fn a_length_that_is_trusted_decides_where_a_part_ends() {
+    let content = "one\r\n--xyz\r\ntwo";
+    let body = with_length(15, content);
+    for length in [1, 2, 3, 5, 7, 20, 1000] {
+        let read = read_with(Lengths::Trusted, &body, &[length]);
+        assert_eq!(read.unwrap(), [part("a", content)], "{length}");
+    }
+    let empty = read_with(Lengths::Trusted, &with_length(0, ""), &[1]);
+    assert_eq!(empty.unwrap(), [part("a", "")]);
+}
+
+#[test]
+fn a_length_that_is_not_true_is_found_out() {
+    for (length, error) in [
+        (0, MultipartError::WrongLength),
+        (2, MultipartError::WrongLength),
+        (4, MultipartError::WrongLength),
+        (16, MultipartError::Truncated),
+        (u64::MAX, MultipartError::Truncated),
+    ] {
+        for chunk in [1, 3, 1000] {
+            let read = read_with(Lengths::Trusted, &with_length(length, "one"), &[chunk]);
+            assert_eq!(read, Err(error), "{length} {chunk}");
+        }
+        let ignored = read(&with_length(length, "one"), &[1000]);
+        assert_eq!(ignored.unwrap(), [part("a", "one")]);
     }
 }
 
@@ -147,6 +187,7 @@ fn nearly_a_form() -> impl Strategy<Value = Vec<u8>> {
         Just(b"\r\n\r\n".to_vec()),
         Just(b"Content-Disposition: form-data; name=\"files[0].path\"".to_vec()),
         Just(b"; filename=\"".to_vec()),
+        (0_u8..40).prop_map(|length| format!("\r\nContent-Length: {length}").into_bytes()),
         proptest::collection::vec(any::<u8>(), 0..12),
     ];
     proptest::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
@@ -160,7 +201,9 @@ proptest! {
         second in proptest::collection::vec(1_usize..40, 1..6),
     ) {
         // Where it is cut does not change what it says.
-        prop_assert_eq!(read(&body, &first), read(&body, &second));
+        for lengths in [Lengths::Ignored, Lengths::Trusted] {
+            prop_assert_eq!(read_with(lengths, &body, &first), read_with(lengths, &body, &second));
+        }
     }
 
     #[test]

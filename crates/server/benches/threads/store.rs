@@ -20,19 +20,17 @@ pub(crate) const ENTRY_BYTES: usize = 512;
 const STREAMS_AT_ONCE: usize = 100;
 const SCAN_BYTES: usize = 64 << 20;
 
-pub(crate) fn run(folder: &Path, seconds: usize, report: &mut Report) -> Result<()> {
-    let runtime = tokio::runtime::Runtime::new()?;
-    let duration = Duration::from_secs(u64::try_from(seconds)?);
+pub(crate) async fn run(folder: &Path, duration: Duration, report: &mut Report) -> Result<()> {
     let mut rows = Vec::new();
     rows.push(("fdatasync of the disk", disk(folder, duration)?));
-    let store: Arc<dyn StreamStore> = Arc::new(open(folder)?);
-    let serial = runtime.block_on(append(&store, "serial", 1, duration))?;
+    let store: Arc<dyn StreamStore> = Arc::new(open(&folder.join("streams.db"))?);
+    let serial = append(&store, "serial", 1, duration).await?;
     rows.push(("store: one stream, serial", serial));
-    let at_once = runtime.block_on(append(&store, "at-once", STREAMS_AT_ONCE, duration))?;
+    let at_once = append(&store, "at-once", STREAMS_AT_ONCE, duration).await?;
     rows.push(("store: 100 streams at once", at_once));
     rows.push(("fdatasync of the disk, again", disk(folder, duration)?));
     report.rates("The store, entries of 512 bytes", &rows);
-    let rate = runtime.block_on(scan(&store, SCAN_BYTES))?;
+    let rate = scan(&store, SCAN_BYTES).await?;
     report.value(
         "store: catch-up reads, pages of 1 MiB",
         &format!("{rate:.0} MB/s"),
@@ -40,9 +38,8 @@ pub(crate) fn run(folder: &Path, seconds: usize, report: &mut Report) -> Result<
     Ok(())
 }
 
-pub(crate) fn open(folder: &Path) -> Result<SqliteStreams> {
-    let path = folder.join("streams.db");
-    SqliteStreams::open(&path, SqliteOptions::default()).context("open the store")
+pub(crate) fn open(path: &Path) -> Result<SqliteStreams> {
+    SqliteStreams::open(path, SqliteOptions::default()).context("open the store")
 }
 
 /// Nothing that keeps its word can be quicker than this, one at a time.
@@ -199,6 +196,6 @@ fn processor_time() -> Result<Duration> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
-fn rate(count: usize, took: Duration) -> f64 {
+pub(crate) fn rate(count: usize, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64()
 }

@@ -7,7 +7,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::Bytes;
 use holm_daytona_wire::error::ErrorCode;
 use holm_daytona_wire::files::UploadedFile;
-use holm_daytona_wire::multipart::{self, Event, Multipart, MultipartError};
+use holm_daytona_wire::multipart::{self, Event, Lengths, Multipart, MultipartError};
 use holm_daytona_wire::signature::FileMethod;
 
 use super::incoming::{Incoming, Upload};
@@ -109,7 +109,7 @@ impl Form {
     pub(super) fn new(incoming: Incoming, boundary: &str) -> Self {
         Self {
             incoming,
-            multipart: Multipart::new(boundary),
+            multipart: Multipart::new(boundary, Lengths::Ignored),
             parts: 0,
         }
     }
