@@ -34,7 +34,9 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<u8, CliError> {
             if config.limits.connections_max < wanted {
                 let fitting = config.limits.connections_max;
                 tracing::warn!(
-                    wanted, fitting, "the system's limit of open files allows fewer connections: raise it (`ulimit -Hn`)"
+                    wanted,
+                    fitting,
+                    "the system's limit of open files allows fewer connections: raise it (`ulimit -Hn`)"
                 );
             }
         }

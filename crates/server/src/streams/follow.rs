@@ -36,6 +36,8 @@ use crate::state::AppState;
 
 /// A reader holds no more than this, unless an entry is larger.
 const PAGE_BYTES: usize = 64 * 1024;
+/// What an entry takes besides its data, and the event that follows it.
+const EVENT_BYTES: usize = 512;
 /// How long an answer lasts, and by how much it differs: readers that came together do not all come again together.
 const LASTING: Duration = Duration::from_secs(55);
 const LASTING_SPREAD_MILLISECONDS: u64 = 10_000;
@@ -183,7 +185,12 @@ impl Follower {
 
     /// Each entry, and after it where the reader is then.
     fn events(&mut self, page: &Page) -> Chunk {
-        let mut chunk = Vec::new();
+        // Of the right size at once: a stuck reader holds it for long.
+        let sizes = page
+            .entries
+            .iter()
+            .map(|entry| entry.data.len() + EVENT_BYTES);
+        let mut chunk = Vec::with_capacity(sizes.sum::<usize>() + EVENT_BYTES);
         let cursor = read::cursor(self.cursor.as_deref());
         let mut control = Control {
             next: page.next,
