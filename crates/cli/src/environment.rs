@@ -28,7 +28,7 @@ pub(crate) const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "HOLM_POSTGRES_URL",
-        meaning: "Where `holm serve` keeps streams and threads when several servers share them: `postgres://user:password@host:port/database`.",
+        meaning: "Where `holm serve` keeps streams and threads when several servers share them: `postgres://user:password@host:port/database`. Organisations of one name are one on all of these servers; each has API keys of its own, and they share blobs by `holm serve --blobs`.",
         default: "the server's own database, below `--data`",
     },
     Variable {

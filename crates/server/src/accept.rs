@@ -26,6 +26,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -40,6 +41,10 @@ use crate::metrics::{Metrics, OpenGuard};
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 /// After an accept that failed for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What the kernel holds for a client that takes nothing, beside what is on its way. It would be megabytes otherwise, all of them read for
+/// nobody; those who take what they get are sent as much as before.
+const UNSENT_BYTES_MAX: u32 = 256 * 1024;
 
 /// Connections that the kernel keeps for us: a burst of clients is not turned away.
 const BACKLOG: u32 = 4_096;
@@ -158,6 +163,7 @@ async fn accept(
     let (stream, peer) = listener.accept().await?;
     // Answers are written whole; waiting for more to send only delays them.
     stream.set_nodelay(true)?;
+    SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     Ok((stream, peer, permit))
 }
 

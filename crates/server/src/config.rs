@@ -29,6 +29,8 @@ pub struct ServerConfig {
     pub build_network: BuildNetwork,
     /// Where streams and threads are kept.
     pub streams: StreamsPlace,
+    /// Where blobs of threads are kept, if not below the data: several servers may share one folder.
+    pub blobs: Option<PathBuf>,
     /// How long a reader of a stream waits for something new.
     pub long_poll_timeout: Duration,
     /// Whether subscriptions may call programs on this machine.
@@ -146,6 +148,7 @@ impl ServerConfig {
             toolchain_home: None,
             build_network: BuildNetwork::None,
             streams: StreamsPlace::Sqlite,
+            blobs: None,
             long_poll_timeout: LONG_POLL_TIMEOUT,
             local_calls: LocalCalls::Refused,
             limits: ServerLimits::default(),
@@ -174,7 +177,10 @@ impl ServerConfig {
 
     /// What is too big for entries of threads.
     pub fn thread_blobs(&self) -> PathBuf {
-        self.data.join("thread-blobs")
+        match &self.blobs {
+            Some(shared) => shared.clone(),
+            None => self.data.join("thread-blobs"),
+        }
     }
 
     /// Logs of builds.

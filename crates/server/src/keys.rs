@@ -90,6 +90,19 @@ pub(crate) fn hash(text: &str) -> String {
     halves.map(digit).collect()
 }
 
+/// The id of a new organisation. It follows from the name: servers that share their streams have keys of their own, and what
+/// one of them keeps for `team` has to be what the others find for it.
+fn organization_id(name: &str) -> String {
+    let digest = Sha256::digest(format!("holm organisation {name}"));
+    let mut bytes = [0; 16];
+    for (byte, digit) in bytes.iter_mut().zip(digest) {
+        *byte = digit;
+    }
+    uuid::Builder::from_custom_bytes(bytes)
+        .into_uuid()
+        .to_string()
+}
+
 /// A random text of 256 bits, for keys and tokens.
 pub(crate) fn random_token() -> String {
     (0..4).map(|_| holm_sandbox_linux::random_hex()).collect()
@@ -126,7 +139,7 @@ pub fn create(
                     return Err(KeyError::TooManyOrganizations);
                 }
                 let record = OrganizationRecord {
-                    id: uuid::Uuid::new_v4().to_string(),
+                    id: organization_id(organization),
                     name: organization.to_owned(),
                     id_range,
                     created_at: now,
@@ -290,6 +303,19 @@ mod tests {
             .collect();
         ranges.sort();
         assert_eq!(ranges, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn an_organisation_is_the_same_to_all_servers() {
+        let id = |name: &str| {
+            let (_folder, store) = store();
+            let key = create(&store, name, "1", KeyText::Random).unwrap();
+            key.record.organization
+        };
+        assert_eq!(id("team"), id("team"));
+        assert_ne!(id("team"), id("teams"));
+        // Streams are stored below it: it stays what it is.
+        assert_eq!(id("default"), "af546d08-9e3a-82d3-87fd-14885b0874c7");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use reqwest::{Method, Response, Url};
 use crate::answer;
 use crate::credentials::Renewal;
 use crate::settings::Settings;
+use crate::threads::shown;
 use crate::{ClientError, Deadlines, Result};
 
 /// Shorter than what servers wait, so that a call is not sent into a connection that just closes.
@@ -97,7 +98,7 @@ impl Client {
                 .push("stream")
                 .extend(name.as_str().split('/'));
         }
-        self.call(method, url, format!("{doing} stream `{name}`"))
+        self.call(method, url, format!("{doing} {}", shown(name)))
     }
 
     /// A call below the API's base. Each part is one segment of the path, whatever it holds.

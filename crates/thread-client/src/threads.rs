@@ -31,6 +31,14 @@ pub fn stream_name(thread: &str) -> Result<StreamName> {
         .map_err(|error: NameError| invalid(error.to_string()))
 }
 
+/// A stream as errors name it: a thread's by the id that people know.
+pub(crate) fn shown(stream: &StreamName) -> String {
+    match ThreadId::of_stream(stream) {
+        Some(id) => format!("thread `{id}`"),
+        None => format!("stream `{stream}`"),
+    }
+}
+
 /// A thread as the server tells of it. What is not known here is kept as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -2,12 +2,14 @@
 //!
 //! Every event has an `id` line with the offset after it, so that a plain `EventSource` resumes by its `Last-Event-ID`.
 
+use std::fmt;
+
 use base64::Engine;
 use bytes::Bytes;
 
 use crate::content_type::ContentType;
 use crate::json;
-use crate::offset::Offset;
+use crate::offset::{Offset, OffsetError};
 use crate::state::Ending;
 
 /// How the bytes of entries become text.
@@ -48,23 +50,69 @@ pub enum Freshness {
     MoreToRead,
 }
 
-/// Writes an entry, which ends at `next`, to `out`.
-pub fn write_data(out: &mut Vec<u8>, encoding: Encoding, entry: &Bytes, next: Offset) {
-    match encoding {
-        // What is not UTF-8 is shown as such: events cannot carry it.
-        Encoding::Text => write_event(out, "data", next, &String::from_utf8_lossy(entry)),
-        Encoding::Json => {
-            let array = json::array(std::slice::from_ref(entry));
-            write_event(out, "data", next, &String::from_utf8_lossy(&array));
-        }
-        Encoding::Base64 => {
-            let text = base64::engine::general_purpose::STANDARD.encode(entry);
-            write_event(out, "data", next, &text);
+/// What a browser sends back as `Last-Event-ID` when it comes again: `OFFSET`, or `OFFSET~TICKET`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventId<'a> {
+    pub at: Offset,
+    /// What lets a reader in again that can send nothing else.
+    pub ticket: Option<&'a str>,
+}
+
+const TICKET_SIGN: char = '~';
+
+impl<'a> EventId<'a> {
+    pub fn parse(text: &'a str) -> Result<Self, OffsetError> {
+        let (at, ticket) = match text.split_once(TICKET_SIGN) {
+            Some((at, ticket)) => (at, Some(ticket)),
+            None => (text, None),
+        };
+        Ok(Self {
+            at: at.parse()?,
+            ticket,
+        })
+    }
+}
+
+impl From<Offset> for EventId<'_> {
+    fn from(at: Offset) -> Self {
+        Self { at, ticket: None }
+    }
+}
+
+impl fmt::Display for EventId<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.at.fmt(formatter)?;
+        match self.ticket {
+            Some(ticket) => write!(formatter, "{TICKET_SIGN}{ticket}"),
+            None => Ok(()),
         }
     }
 }
 
-pub fn write_control(out: &mut Vec<u8>, control: Control) {
+/// Writes an entry, which ends where `id` says, to `out`.
+pub fn write_data<'a>(
+    out: &mut Vec<u8>,
+    encoding: Encoding,
+    entry: &Bytes,
+    id: impl Into<EventId<'a>>,
+) {
+    let id = id.into();
+    match encoding {
+        // What is not UTF-8 is shown as such: events cannot carry it.
+        Encoding::Text => write_event(out, "data", id, &String::from_utf8_lossy(entry)),
+        Encoding::Json => {
+            let array = json::array(std::slice::from_ref(entry));
+            write_event(out, "data", id, &String::from_utf8_lossy(&array));
+        }
+        Encoding::Base64 => {
+            let text = base64::engine::general_purpose::STANDARD.encode(entry);
+            write_event(out, "data", id, &text);
+        }
+    }
+}
+
+/// Writes where the reader is; `ticket` is a part of the event's id.
+pub fn write_control(out: &mut Vec<u8>, control: Control, ticket: Option<&str>) {
     let Control {
         next,
         cursor,
@@ -82,7 +130,7 @@ pub fn write_control(out: &mut Vec<u8>, control: Control) {
     write_event(
         out,
         "control",
-        next,
+        EventId { at: next, ticket },
         &format!("{{\"streamNextOffset\":\"{next}\",{rest}}}"),
     );
 }
@@ -93,7 +141,7 @@ pub fn write_comment(out: &mut Vec<u8>) {
 }
 
 /// No line of the text can become a line of the format: each gets its own prefix.
-fn write_event(out: &mut Vec<u8>, kind: &str, id: Offset, text: &str) {
+fn write_event(out: &mut Vec<u8>, kind: &str, id: EventId<'_>, text: &str) {
     // The id comes first: there are readers that look for `data:` right after `event:`.
     out.extend_from_slice(format!("id: {id}\nevent: {kind}\n").as_bytes());
     for line in split_lines(text) {
@@ -198,6 +246,7 @@ mod tests {
                     freshness,
                     ending,
                 },
+                None,
             );
             receive(&String::from_utf8(out).unwrap()).remove(0).1
         };
@@ -215,6 +264,24 @@ mod tests {
             control(Freshness::UpToDate, Ending::Closed),
             format!("{{\"streamNextOffset\":\"{NEXT}\",\"streamClosed\":true}}")
         );
+    }
+
+    #[test]
+    fn ids_may_carry_a_ticket() {
+        let at = Offset::new(StreamId(2), 5);
+        let mut out = Vec::new();
+        let id = EventId {
+            at,
+            ticket: Some("12-ab"),
+        };
+        write_data(&mut out, Encoding::Text, &Bytes::from("x"), id);
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, format!("id: {NEXT}~12-ab\nevent: data\ndata:x\n\n"));
+        assert_eq!(EventId::parse(&format!("{NEXT}~12-ab")), Ok(id));
+        assert_eq!(EventId::parse(NEXT), Ok(EventId::from(at)));
+        for wrong in ["", "~", "~12-ab", "now", "-1", "5~12-ab"] {
+            assert!(EventId::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     proptest! {

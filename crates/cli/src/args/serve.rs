@@ -93,6 +93,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
     pub(crate) long_poll_timeout: Duration,
 
+    /// Where blobs of threads are kept; servers over one Postgres share one folder [default: below --data]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) blobs: Option<PathBuf>,
+
     /// Let subscriptions to streams call http://localhost and 127.x.x.x, where whoever has a key then reaches programs of this machine
     #[arg(long)]
     pub(crate) local_webhooks: bool,

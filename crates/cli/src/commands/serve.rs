@@ -85,6 +85,7 @@ fn config(context: &Context, args: ServeArgs) -> Result<ServerConfig, CliError> 
         let url = Hidden::new(url);
         config.streams = StreamsPlace::Postgres { url };
     }
+    config.blobs = args.blobs;
     config.long_poll_timeout = args.long_poll_timeout;
     config.limits.sandboxes_max = args.sandboxes_max;
     Ok(config)

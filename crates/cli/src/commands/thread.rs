@@ -25,7 +25,8 @@ impl Context {
         let key = key.ok_or_else(|| CliError::Refused {
             what: "there is no key to ask the server with: HOLM_API_KEY is not set".to_owned(),
             hint: Some(
-                "set it to a key of the server, such as one from `holm key create`".to_owned(),
+                "set it to the key that `holm serve` showed at its first start, or to one from `holm key create`"
+                    .to_owned(),
             ),
         })?;
         Ok(Client::new(Settings::new(

@@ -329,7 +329,7 @@ fn reference_pages_are_written() {
     | --- | --- | --- |
     | `HOLM_DATA_DIR` | Where sandboxes and cached checkouts are kept; the flag `--data-dir` comes before it. | `/var/lib/holm` for root, else `$XDG_DATA_HOME/holm` |
     | `HOLM_API_KEY` | The key that `holm serve` lets clients in with, for unattended set-up: 16 characters or more, and not printed. Another value at a later start replaces it. Also the key, or the token, that `holm thread` asks a server with. | a key that is made at the first start and printed once |
-    | `HOLM_POSTGRES_URL` | Where `holm serve` keeps streams and threads when several servers share them: `postgres://user:password@host:port/database`. | the server's own database, below `--data` |
+    | `HOLM_POSTGRES_URL` | Where `holm serve` keeps streams and threads when several servers share them: `postgres://user:password@host:port/database`. Organisations of one name are one on all of these servers; each has API keys of its own, and they share blobs by `holm serve --blobs`. | the server's own database, below `--data` |
     | `HOLM_API_URL` | The server that `holm thread` asks. | `http://127.0.0.1:3986/api` |
     | `HOLM_LOG` | What `holm serve` and `holm stream-proxy` log, as `error`, `warn`, `info`, `debug` or `trace`, also by module (`info,holm_server=debug`). With `--sandbox daytona` it shows what is asked of the server (`debug`). | `info`; with `--sandbox daytona` nothing is logged |
     | `HOLM_CONFIG` | The configuration file, as JSON. | `$XDG_CONFIG_HOME/holm/config.json` |

@@ -9,10 +9,12 @@
     reason = "clippy takes the helpers of tests for production code"
 )]
 
+mod disks;
 mod help;
 mod help_sandbox;
 mod hostile_server;
 mod kernel;
+mod readers;
 mod serve;
 mod serve_data;
 mod server;

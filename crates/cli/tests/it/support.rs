@@ -195,7 +195,7 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
 /// What a command said, and how it ended. Shown whole, with what differs from run to run replaced.
 #[must_use]
 pub(crate) struct Output {
-    status: ExitStatus,
+    pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     root: String,

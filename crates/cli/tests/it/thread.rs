@@ -159,6 +159,13 @@ fn failures_say_what_to_do() {
 
     hint: see whether the name is right; what belongs to others is not shown
     ");
+    for command in ["follow", "export", "verify"] {
+        let text = shown(&threads.thread(&[command, "x"]));
+        assert!(
+            text.contains("thread `x`") && text.contains("404"),
+            "{text}"
+        );
+    }
     insta::assert_snapshot!(shown(&threads.thread(&["append", "../x", "y"])), @r"
     exit code: 1
     ----- stderr
@@ -178,7 +185,7 @@ fn failures_say_what_to_do() {
     ----- stderr
     error: there is no key to ask the server with: HOLM_API_KEY is not set
 
-    hint: set it to a key of the server, such as one from `holm key create`
+    hint: set it to the key that `holm serve` showed at its first start, or to one from `holm key create`
     ");
     let wrong = TestEnvironment::new()
         .with("HOLM_API_KEY", "a-wrong-key-a-wrong-key")

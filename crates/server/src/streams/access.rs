@@ -8,10 +8,13 @@ use std::fmt;
 use async_trait::async_trait;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use holm_daytona_wire::Hidden;
+use holm_thread_log::sse::EventId;
 use holm_thread_log::{
     Message, NameError, ProducerId, Refusal, StreamId, StreamName, StreamState, Timestamp, Writer,
 };
 
+use super::headers;
 use crate::auth;
 use crate::clock;
 use crate::config::ServerLimits;
@@ -24,6 +27,8 @@ pub(crate) struct Access {
     /// The organisation's id.
     pub(crate) organization: String,
     pub(crate) scope: Scope,
+    /// The next ticket, for a reader that came with one.
+    pub(crate) to_return: Option<Hidden>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,11 +174,19 @@ impl Access {
                     Ok(Self {
                         organization: caller.organization,
                         scope: Scope::Whole,
+                        to_return: None,
                     })
                 },
             );
         }
-        if let Some(ticket) = auth::query_parameter(parts.uri.query(), TICKET_PARAMETER) {
+        // A browser that comes back repeats its address: the ticket there is used up, and the next one is in the header.
+        let in_header = headers::text(&parts.headers, &headers::LAST_EVENT_ID);
+        let in_header = in_header.ok().flatten().and_then(|id| {
+            let ticket = EventId::parse(id).ok()?.ticket?;
+            Some(ticket.to_owned())
+        });
+        let in_query = || auth::query_parameter(parts.uri.query(), TICKET_PARAMETER);
+        if let Some(ticket) = in_header.or_else(in_query) {
             let access = state.gate.ticket(&ticket, now).await?;
             let access = access.ok_or_else(|| {
                 Denied::unauthorized("ticket_invalid", "the ticket is unknown or was used before")
@@ -290,6 +303,7 @@ mod tests {
                 producer: producer.map(|id| id.parse().unwrap()),
                 run: Some("run-7".to_owned()),
             }),
+            to_return: None,
         }
     }
 

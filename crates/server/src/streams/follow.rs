@@ -7,7 +7,8 @@
 //! ```
 //!
 //! - The next page is read when the connection has taken the last: a reader that is stuck holds one small page and its socket.
-//! - Each event has an id, so that a browser's `EventSource` resumes by itself. Where the stream has ended and the reader knows all of it,
+//! - Each event has an id, so that a browser's `EventSource` resumes by itself; for one that came with a ticket, the id holds
+//!   the next one. Where the stream has ended and the reader knows all of it,
 //!   the answer is 204, which is how an `EventSource` learns to stay away.
 
 use std::convert::Infallible;
@@ -21,7 +22,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use holm_thread_log::sse::{self, Control, Encoding, Freshness};
+use holm_daytona_wire::Hidden;
+use holm_thread_log::sse::{self, Control, Encoding, EventId, Freshness};
 use holm_thread_log::{Ending, Page, ReadFrom, StreamId, StreamName, Watch};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -37,6 +39,8 @@ use crate::tokens::Slot;
 
 /// A reader holds no more than this, unless an entry is larger.
 const PAGE_BYTES: usize = 64 * 1024;
+/// What an entry takes besides its data, and the event that follows it.
+const EVENT_BYTES: usize = 512;
 /// How long an answer lasts, and by how much it differs: readers that came together do not all come again together.
 const LASTING: Duration = Duration::from_secs(55);
 const LASTING_SPREAD_MILLISECONDS: u64 = 10_000;
@@ -55,12 +59,15 @@ pub(super) async fn follow(
     let last_seen = headers::text(request, &headers::LAST_EVENT_ID)?.filter(|id| !id.is_empty());
     let from = match (last_seen, query.from) {
         // A browser repeats its address: what it has seen is in the header.
-        (Some(id), _) => id.parse().map_err(|_| {
-            StreamError::bad_request(
-                "offset_invalid",
-                "`Last-Event-ID` is none of the ids that this stream sent",
-            )
-        })?,
+        (Some(id), _) => {
+            let id = EventId::parse(id).map_err(|_| {
+                StreamError::bad_request(
+                    "offset_invalid",
+                    "`Last-Event-ID` is none of the ids that this stream sent",
+                )
+            })?;
+            ReadFrom::At(id.at)
+        }
         (None, Some(from)) => from,
         (None, None) => return Err(read::offset_missing()),
     };
@@ -95,6 +102,7 @@ pub(super) async fn follow(
         first: Some(page),
         slot: slot.cloned(),
         paid,
+        ticket: access.to_return.clone(),
     };
     let chunks = stream::unfold(Some(follower), |follower| async {
         let mut follower = follower?;
@@ -126,6 +134,8 @@ struct Follower {
     slot: Option<Slot>,
     /// The memory of the events that are being sent.
     paid: Paid,
+    /// With what the reader can come back, if it has nothing else.
+    ticket: Option<Hidden>,
 }
 
 enum Chunk {
@@ -194,7 +204,12 @@ impl Follower {
 
     /// Each entry, and after it where the reader is then.
     fn events(&mut self, page: &Page) -> Chunk {
-        let mut chunk = Vec::new();
+        // Of the right size at once: a stuck reader holds it for long.
+        let sizes = page
+            .entries
+            .iter()
+            .map(|entry| entry.data.len() + EVENT_BYTES);
+        let mut chunk = Vec::with_capacity(sizes.sum::<usize>() + EVENT_BYTES);
         let cursor = read::cursor(self.cursor.as_deref());
         let mut control = Control {
             next: page.next,
@@ -202,17 +217,26 @@ impl Follower {
             freshness: Freshness::MoreToRead,
             ending: Ending::Open,
         };
+        let ticket = self.ticket.as_ref().map(Hidden::expose);
         let (last, before) = match page.entries.split_last() {
             Some((last, before)) => (Some(last), before),
             None => (None, page.entries.as_slice()),
         };
         for entry in before {
-            sse::write_data(&mut chunk, self.encoding, &entry.data, entry.next);
+            let id = EventId {
+                at: entry.next,
+                ticket,
+            };
+            sse::write_data(&mut chunk, self.encoding, &entry.data, id);
             control.next = entry.next;
-            sse::write_control(&mut chunk, control);
+            sse::write_control(&mut chunk, control, ticket);
         }
         if let Some(entry) = last {
-            sse::write_data(&mut chunk, self.encoding, &entry.data, entry.next);
+            let id = EventId {
+                at: entry.next,
+                ticket,
+            };
+            sse::write_data(&mut chunk, self.encoding, &entry.data, id);
         }
         let ending = page.ending();
         let control = Control {
@@ -221,7 +245,7 @@ impl Follower {
             freshness: page.freshness,
             ending,
         };
-        sse::write_control(&mut chunk, control);
+        sse::write_control(&mut chunk, control, ticket);
         self.next = ReadFrom::At(page.next);
         match ending {
             Ending::Open => Chunk::More(chunk.into()),

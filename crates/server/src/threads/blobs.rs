@@ -4,11 +4,11 @@
 //!     blobs/incoming/RANDOM ──hash is right, synced──▶ blobs/ORGANISATION/THREAD/SHA256
 //! ```
 //!
-//! A file that has its name is complete, verified, on the disk, and never changes. What is on its way is removed when the server
-//! starts. Each thread may have so many bytes: they are reserved as they come, so uploads at the same time cannot exceed it together.
+//! A file that has its name is complete, verified, on the disk, and never changes. What is on its way is locked by whoever writes
+//! it; what nobody writes any more is removed when a server starts. So servers over one database can share one folder. Each thread may have so many bytes: they are reserved as they come, so uploads at the same time cannot exceed it together.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -119,6 +119,7 @@ impl Blobs {
         }
         let path = incoming.join(crate::keys::random_token());
         let file = File::create_new(&path).map_err(io("make a file for a blob"))?;
+        file.lock().map_err(io("lock a file for a blob"))?;
         Ok(Incoming {
             blobs: self.clone(),
             owner,
@@ -148,12 +149,29 @@ impl Blobs {
         }
     }
 
-    /// Removes what uploads of an earlier server have left. Blocks; before the first upload.
+    /// Removes what uploads of servers that are gone have left. Blocks.
     pub(super) fn clear_incoming(&self) -> io::Result<()> {
-        match fs::remove_dir_all(self.root.join(INCOMING)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
+        let entries = match fs::read_dir(self.root.join(INCOMING)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let path = entry?.path();
+            let file = match File::open(&path) {
+                Ok(file) => file,
+                // It has its name by now, or is given up.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            match file.try_lock() {
+                Ok(()) => fs::remove_file(&path)?,
+                // A server that shares the folder writes it.
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
         }
+        Ok(())
     }
 
     /// Removes blobs of threads that are gone: deleted by their streams' own address, or by a server that died in the middle.

@@ -53,7 +53,11 @@ pub(super) fn store(error: StoreError) -> ApiError {
             "the server has no space left, or may not write",
         )
         .with_cause(error),
-        StoreError::Stopped | StoreError::Failed { .. } => ApiError::internal(
+        StoreError::Stopped => ApiError::internal(
+            "the server is stopping, and cannot say whether this was stored: send it again with the same ids",
+            error,
+        ),
+        StoreError::Failed { .. } => ApiError::internal(
             "the server could not use its store of threads; its log says why",
             error,
         ),

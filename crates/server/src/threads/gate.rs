@@ -9,7 +9,7 @@ use super::failure::status_of_rule;
 use super::threads_of::Threads;
 use crate::error::chain;
 use crate::streams::access::{Access, Admitted, Denied, Gate, Scope, ThreadScope, Verb};
-use crate::tokens::{Claims, Invalid, Operation, Ticket, looks_like_token, verify};
+use crate::tokens::{Claims, Invalid, Operation, Taken, looks_like_token, verify};
 
 #[async_trait]
 impl Gate for Threads {
@@ -23,8 +23,8 @@ impl Gate for Threads {
 
     async fn ticket(&self, ticket: &str, now: Timestamp) -> Result<Option<Access>, Denied> {
         let taken = self.tickets.take(ticket, now).await;
-        let ticket = taken.map_err(|error| failed(&error))?;
-        ticket.map(opened_by_ticket).transpose()
+        let taken = taken.map_err(|error| failed(&error))?;
+        taken.map(opened_by_ticket).transpose()
     }
 
     fn status_of(&self, code: &str) -> StatusCode {
@@ -67,10 +67,12 @@ fn opened_by_token(claims: Claims) -> Result<Access, Denied> {
             producer: Some(producer),
             run: Some(claims.sub.to_string()),
         }),
+        to_return: None,
     })
 }
 
-fn opened_by_ticket(ticket: Ticket) -> Result<Access, Denied> {
+fn opened_by_ticket(taken: Taken) -> Result<Access, Denied> {
+    let Taken { ticket, to_return } = taken;
     Ok(Access {
         organization: ticket.organization,
         scope: Scope::Thread(ThreadScope {
@@ -80,6 +82,7 @@ fn opened_by_ticket(ticket: Ticket) -> Result<Access, Denied> {
             producer: None,
             run: None,
         }),
+        to_return: Some(to_return),
     })
 }
 
@@ -117,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::config::ServerLimits;
-    use crate::tokens::{Grant, MintedFor, TTL_SECONDS_MAX, mint_stream_write_jwt};
+    use crate::tokens::{Grant, MintedFor, TTL_SECONDS_MAX, Ticket, mint_stream_write_jwt};
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
@@ -197,6 +200,7 @@ mod tests {
             organization: "house".to_owned(),
             thread: "t1".parse().unwrap(),
             stream: StreamId(7),
+            until: after(7_200).0,
         };
         let (text, _) = threads.tickets.issue(&ticket, NOW).await.unwrap();
         let access = threads.ticket(text.expose(), NOW).await.unwrap().unwrap();
@@ -206,6 +210,11 @@ mod tests {
             assert!(access.check(&own, verb).is_err());
         }
         assert_eq!(threads.ticket(text.expose(), NOW).await, Ok(None));
+        // The next one opens as much, once.
+        let next = access.to_return.unwrap();
+        let again = threads.ticket(next.expose(), NOW).await.unwrap().unwrap();
+        assert_eq!(again.scope, access.scope);
+        assert_eq!(threads.ticket(next.expose(), NOW).await, Ok(None));
     }
 
     #[test]
@@ -213,6 +222,7 @@ mod tests {
         let access = Access {
             organization: "house".to_owned(),
             scope: Scope::Whole,
+            to_return: None,
         };
         let messages = || vec![Message::from(Bytes::from_static(b"1"))];
         let admit = |name: &str| threads().admit(&name.parse().unwrap(), &access, messages());

@@ -106,6 +106,7 @@ pub(super) async fn issue_read_ticket(
     let subject = asking.thread(&id, Verb::Read)?;
     let (_, stream) = state.threads.find(&subject).await?;
     let ticket = Ticket {
+        until: reads_until(&state.threads, &asking).await?,
         organization: subject.organization,
         thread: subject.id,
         stream: stream.id,
@@ -117,6 +118,21 @@ pub(super) async fn issue_read_ticket(
         expires_at: expires_at.to_string(),
     };
     Ok((StatusCode::CREATED, Json(ticket)))
+}
+
+/// How long a reader may come back with what a ticket leads to: as long as the token that it was made with is good, or a new one
+/// would be.
+async fn reads_until(threads: &Threads, asking: &Asking) -> Result<i64> {
+    let seconds = if asking.with_key().is_ok() {
+        let now = u64::try_from(now().0 / 1000).unwrap_or(0);
+        now + TTL_SECONDS_MAX
+    } else {
+        let claims = verify(&threads.keys, asking.bearer(), now()).await;
+        claims.map_err(|error| denied(invalid(error)))?.exp
+    };
+    Ok(i64::try_from(seconds)
+        .unwrap_or(i64::MAX)
+        .saturating_mul(1000))
 }
 
 /// Signs from now on with a new key. Tokens of the key before it stay good; asked twice, all earlier tokens are void.

@@ -3,7 +3,7 @@
 //! ```text
 //!     API key ──mint──▶ token (JWT, HS256, two hours) ──renew, while the run is the current one──▶ token
 //!                          └── Authorization: Bearer … ──verify──▶ Claims: organisation, thread, run, verbs, producer
-//!     API key or token ──▶ ticket (random, one minute) ──?ticket=… ──▶ read once
+//!     API key or token ──▶ ticket (random, one minute) ──?ticket=… ──▶ read once ──in each event's id──▶ next ticket …
 //! ```
 //!
 //! - `hs256` is the only algorithm that exists here: what is signed otherwise cannot even be checked.
@@ -27,7 +27,7 @@ pub(crate) use claims::{Claims, Operation, TTL_SECONDS_MAX};
 pub(crate) use keyring::KeyRing;
 pub(crate) use mint::{Grant, MintedFor, TokenError, mint_stream_write_jwt};
 pub(crate) use shares::{Holder, Share, Shares, Slot, keep_place};
-pub(crate) use tickets::{Ticket, Tickets};
+pub(crate) use tickets::{Taken, Ticket, Tickets};
 pub(crate) use verify::{Invalid, looks_like_token, verify};
 
 #[cfg(test)]

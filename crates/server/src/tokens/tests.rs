@@ -285,6 +285,7 @@ fn ticket() -> Ticket {
         organization: "house".to_owned(),
         thread: "t1".parse().unwrap(),
         stream: StreamId(7),
+        until: later(7_200).0,
     }
 }
 
@@ -304,8 +305,32 @@ async fn a_ticket_opens_once() {
     ] {
         assert_eq!(tickets.take(wrong, NOW).await.unwrap(), None, "{wrong}");
     }
-    assert_eq!(tickets.take(text, NOW).await.unwrap(), Some(ticket()));
+    let taken = tickets.take(text, NOW).await.unwrap().unwrap();
+    assert_eq!(taken.ticket, ticket());
     assert_eq!(tickets.take(text, NOW).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_ticket_leads_to_the_next_until_its_time_is_over() {
+    let tickets = Tickets::new(Arc::new(MemoryStore::default()));
+    let (first, _) = tickets.issue(&ticket(), NOW).await.unwrap();
+    let mut next = first;
+    // An `EventSource` comes back about once a minute.
+    for minute in 0..120 {
+        let taken = tickets.take(next.expose(), later(minute * 60)).await;
+        let taken = taken
+            .unwrap()
+            .unwrap_or_else(|| panic!("after {minute} minutes"));
+        assert_eq!(taken.ticket, ticket());
+        next = taken.to_return;
+    }
+    let late = tickets.take(next.expose(), later(7_200)).await;
+    assert_eq!(late.unwrap(), None);
+    // Whoever stays away for too long needs a new one.
+    let (first, _) = tickets.issue(&ticket(), NOW).await.unwrap();
+    let taken = tickets.take(first.expose(), NOW).await.unwrap().unwrap();
+    let late = tickets.take(taken.to_return.expose(), later(300)).await;
+    assert_eq!(late.unwrap(), None);
 }
 
 #[tokio::test]

@@ -6,4 +6,5 @@ mod kill;
 mod model;
 mod moving;
 mod power_cut;
+mod run_end;
 mod use_and_misuse;

@@ -70,6 +70,57 @@ async fn other_methods_and_protocols_are_not_forwarded() {
     assert_eq!(status(&client.head().await), 502);
 }
 
+/// Whatever a client calls the server, it gets its own name, once, and nothing of the way that a client made up.
+#[tokio::test]
+async fn a_server_is_called_by_its_own_name() {
+    let setting = Setting::new().await;
+    let host = setting.server.local_addr().unwrap().to_string();
+    for lines in [
+        "Host: p\r\nHost: internal.example",
+        "Host: internal.example",
+        "Host: p\r\nX-Forwarded-Host: internal.example\r\nForwarded: host=internal.example",
+        "Host: p\r\nConnection: host",
+        "hOsT: p\r\nX-Real-IP: internal.example",
+    ] {
+        let mut client = setting.client().await;
+        let request = format!("GET /v1/stream/a HTTP/1.1\r\n{lines}\r\n\r\n");
+        client.send(&request).await;
+        let seen = tokio::select! {
+            mut server = setting.accept() => Some(server.head().await.to_ascii_lowercase()),
+            head = client.head() => {
+                assert_eq!(status(&head), 400, "{lines:?}");
+                None
+            }
+        };
+        if let Some(head) = seen {
+            assert_eq!(head.matches("host:").count(), 1, "{lines:?} became {head}");
+            assert!(head.contains(&format!("\r\nhost: {host}\r\n")), "{head}");
+            assert!(!head.contains("internal"), "{lines:?} became {head}");
+        }
+    }
+}
+
+/// HTTP/2 would be another way to divide what is sent.
+#[tokio::test]
+async fn other_versions_of_the_protocol_are_not_spoken() {
+    let setting = Setting::new().await;
+    for beginning in [
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "GET /v1/stream/a HTTP/9.9\r\nHost: p\r\n\r\n",
+        "GET /v1/stream/a\r\n\r\n",
+        "\u{16}\u{3}\u{1}",
+    ] {
+        let mut client = setting.client().await;
+        client.send(beginning).await;
+        tokio::io::AsyncWriteExt::shutdown(&mut client.stream)
+            .await
+            .unwrap();
+        let answer = client.rest().await;
+        assert!(answer.is_empty() || status(&answer) >= 400, "{answer}");
+    }
+    setting.assert_untouched().await;
+}
+
 /// Requests that two readers could divide differently. Either they are refused, or the server gets one request that has one
 /// reading, and never the one that was hidden in it.
 #[tokio::test]

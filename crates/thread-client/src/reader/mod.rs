@@ -29,6 +29,7 @@ use crate::client::Client;
 use crate::error::Prospect;
 use crate::retry::{BackOff, Jitter};
 use crate::streams::Page;
+use crate::threads::shown;
 use crate::{ClientError, Result};
 
 use position::Counter;
@@ -227,7 +228,7 @@ impl Reader {
         } else if is_empty && moved == Moved::No {
             // Asked again at once, it would say the same.
             return Err(ClientError::Protocol {
-                action: format!("read stream `{}`", self.options.stream),
+                action: format!("read {}", shown(&self.options.stream)),
                 problem: "a page is neither the last one nor has it anything".to_owned(),
             });
         }
@@ -265,7 +266,7 @@ impl Reader {
         let Phase::Events(connection) = &mut self.phase else {
             return Ok(());
         };
-        let action = format!("follow stream `{}`", self.options.stream);
+        let action = format!("follow {}", shown(&self.options.stream));
         let chunk = connection.response.chunk().await;
         let Ok(Some(chunk)) = chunk else {
             return self.connection_ended(action, chunk.err());

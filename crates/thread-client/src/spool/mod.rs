@@ -11,12 +11,15 @@
 //!   later one wins and the other one is told. It begins with the first batch that is sealed in that life: a batch that the
 //!   server may have seen keeps its epoch and its number, or it could be stored twice. An epoch is a time in microseconds.
 //! - What is confirmed is taken out by writing the rest anew and renaming it.
+//! - Entries leave some room behind them on the disk. The records that send them go there: a disk that is full of entries could not
+//!   be emptied otherwise.
 //!
 //! **Invariant:** after a failure to sync nobody can say what is on the disk: the spool is not used any more.
 
 mod contents;
 mod open;
 mod record;
+mod room;
 
 use std::fs::{self, File};
 use std::io;
@@ -126,6 +129,9 @@ impl SpoolError {
             )),
             Self::Full { .. } => Some("see whether the server can be reached; entries are taken again when it confirms some".into()),
             Self::OfAnother { .. } => Some("use a folder of its own for each stream and producer".into()),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => Some(
+                "make room on the disk of the spool; what it has taken over is kept, and sent when the server is reached".into(),
+            ),
             Self::Io { .. }
             | Self::Version { .. }
             | Self::EntryTooLarge { .. }
@@ -188,6 +194,8 @@ pub(crate) struct Spool {
     file: File,
     /// Where the next record goes.
     end: u64,
+    /// Up to where the disk has given room to the file.
+    room_end: u64,
     contents: Contents,
     limits: SpoolLimits,
     health: Health,
@@ -248,6 +256,7 @@ impl Spool {
                 bytes_max,
             });
         }
+        self.make_room(added)?;
         self.write(&bytes)?;
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         self.contents.pending.add(count, added);
@@ -378,18 +387,6 @@ impl Spool {
     /// Writes what is not confirmed to a new file, which takes the place of the old one.
     pub(crate) fn compact(&mut self) -> Result<(), SpoolError> {
         self.check_health()?;
-        let written = self.write_anew();
-        if written.is_err() {
-            let new = self.folder.join(NEW_NAME);
-            // If it has its name already, nobody can say which of the two a power cut would leave.
-            if !new.exists() || remove_if_there(&new).is_err() {
-                self.health = Health::Broken;
-            }
-        }
-        written
-    }
-
-    fn write_anew(&mut self) -> Result<(), SpoolError> {
         let contents = Contents {
             header: Header {
                 entries_before: self.contents.acknowledged(),
@@ -397,11 +394,24 @@ impl Spool {
             },
             ..self.contents.clone()
         };
-        let (file, end, first) = open::write_file(&self.folder, &contents, |out| {
+        let prepared = open::prepare_file(&self.folder, &contents, |out| {
             contents::copy_entries(&self.file, self.contents.first, self.end, out)
-        })?;
+        });
+        let (file, end, first) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                // What is left of it is in nobody's way, and takes space.
+                drop(remove_if_there(&self.folder.join(NEW_NAME)));
+                return Err(error);
+            }
+        };
+        if let Err(error) = open::put_in_place(&self.folder) {
+            self.health = Health::Broken;
+            return Err(error);
+        }
         self.file = file;
         self.end = end;
+        self.room_end = end;
         self.contents = Contents {
             first,
             acknowledged_here: 0,
@@ -416,6 +426,8 @@ impl Spool {
             if self.file.set_len(self.end).is_err() {
                 self.health = Health::Broken;
             }
+            // The room went with it.
+            self.room_end = self.end;
             return Err(SpoolError::Io {
                 doing: "write to",
                 path: self.log_path(),

@@ -50,6 +50,7 @@ impl Spool {
             folder: folder.to_path_buf(),
             file,
             end,
+            room_end: end,
             contents,
             limits,
             health: Health::Well,
@@ -152,7 +153,18 @@ fn made_new(folder: &Path, identity: &Identity) -> Result<(File, u64, Contents),
 }
 
 /// Writes a file with these contents and puts it in place. Yields it, its length, and where its entries begin.
-pub(super) fn write_file(
+fn write_file(
+    folder: &Path,
+    contents: &Contents,
+    write_entries: impl FnOnce(&mut dyn Write) -> Result<(), ReadError>,
+) -> Result<(File, u64, u64), SpoolError> {
+    let written = prepare_file(folder, contents, write_entries)?;
+    put_in_place(folder)?;
+    Ok(written)
+}
+
+/// Writes a file beside the one that is used. An error leaves that as it is.
+pub(super) fn prepare_file(
     folder: &Path,
     contents: &Contents,
     write_entries: impl FnOnce(&mut dyn Write) -> Result<(), ReadError>,
@@ -171,9 +183,18 @@ pub(super) fn write_file(
     let written = write_contents(&file, contents, write_entries);
     let (end, first) = written.map_err(|error| error.into_spool_error(&path))?;
     file.sync_all().map_err(failed("sync"))?;
-    fs::rename(&path, folder.join(LOG_NAME)).map_err(failed("rename"))?;
-    sync_folder(folder)?;
     Ok((file, end, first))
+}
+
+/// Has the prepared file take the place of the one that is used. After an error nobody can say which of the two a power cut would leave.
+pub(super) fn put_in_place(folder: &Path) -> Result<(), SpoolError> {
+    let path = folder.join(NEW_NAME);
+    fs::rename(&path, folder.join(LOG_NAME)).map_err(|source| SpoolError::Io {
+        doing: "rename",
+        path,
+        source,
+    })?;
+    sync_folder(folder)
 }
 
 fn write_contents(

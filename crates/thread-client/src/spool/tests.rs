@@ -235,6 +235,25 @@ fn what_is_confirmed_leaves_the_disk() {
     assert_eq!(drain(&mut spool), [(0, vec![entry(600)])]);
 }
 
+/// Such as on a full disk: the file that is there does as well.
+#[test]
+fn a_file_that_cannot_be_written_anew_is_used_on() {
+    let folder = TempDir::new().unwrap();
+    let limits = SpoolLimits {
+        confirmed_bytes_max: 100,
+        ..limits()
+    };
+    let mut spool = Spool::open(folder.path(), &identity(), limits, 7).unwrap();
+    fs::create_dir(folder.path().join(NEW_NAME)).unwrap();
+    append(&mut spool, 0..30);
+    assert!(spool.compact().is_err());
+    assert_eq!(drain(&mut spool).len(), 10);
+    append(&mut spool, 30..31);
+    fs::remove_dir(folder.path().join(NEW_NAME)).unwrap();
+    assert_eq!(drain(&mut spool), [(10, vec![entry(30)])]);
+    assert_eq!((spool.accepted(), spool.acknowledged()), (31, 31));
+}
+
 #[test]
 fn a_sealed_batch_survives_compaction() {
     let folder = TempDir::new().unwrap();

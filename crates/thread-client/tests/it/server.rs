@@ -414,7 +414,7 @@ fn events(app: App, name: StreamName, page: Page) -> Response<Body> {
             freshness: page.freshness,
             ending,
         };
-        write_control(&mut chunk, control);
+        write_control(&mut chunk, control, None);
         let rest = match ending {
             Ending::Closed => None,
             Ending::Open => Some((app, name, Next::Wait(ReadFrom::At(page.next)))),

@@ -41,6 +41,21 @@ fn a_blob_has_its_name_when_it_is_what_it_says() {
 }
 
 #[test]
+fn uploads_to_a_living_server_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let [living, starting] = [(); 2].map(|()| Blobs::new(folder.path().join("blobs")));
+    let mut upload = living.begin(owner(), 100).unwrap();
+    upload.write(&Bytes::from_static(b"hel")).unwrap();
+    // Of a server that died.
+    fs::write(folder.path().join("blobs/incoming/left"), "x").unwrap();
+    starting.clear_incoming().unwrap();
+    assert_eq!(on_their_way(&living), 1);
+    upload.write(&Bytes::from_static(b"lo")).unwrap();
+    upload.finish(&name(HELLO)).unwrap();
+    assert_eq!(starting.open(&owner(), &name(HELLO)).unwrap().unwrap().1, 5);
+}
+
+#[test]
 fn a_thread_has_so_many_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::new(folder.path().join("blobs"));
@@ -63,11 +78,13 @@ fn a_thread_has_so_many_bytes() {
 fn what_was_left_on_its_way_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::new(folder.path().join("blobs"));
-    std::mem::forget(blobs.begin(owner(), 8).unwrap());
+    // As a server leaves it that is killed: its lock is gone with it.
+    drop(blobs.begin(owner(), 8).unwrap());
+    fs::write(blobs.root.join(INCOMING).join("half"), "x").unwrap();
     assert_eq!(on_their_way(&blobs), 1);
     blobs.clear_incoming().unwrap();
     blobs.clear_incoming().unwrap();
-    assert!(!blobs.root.join(INCOMING).exists());
+    assert_eq!(on_their_way(&blobs), 0);
 }
 
 #[tokio::test]

@@ -128,16 +128,21 @@ fn a_waiting_reader_hears_of_entries_and_of_the_end() {
         stream.read_to_string(&mut text).unwrap();
         text
     };
-    // Two readers, one wake-up.
+    // Three readers of two kinds, one wake-up.
+    let mut follower = server.events("a?offset=now&live=sse", "");
+    follower.until("upToDate");
     let waiting = [ask("now"), ask("-1")];
-    wait_until("both wait", || open_requests(&server) == 2);
+    wait_until("all wait", || open_requests(&server) == 3);
     server.add("a", "7").ok();
+    follower.until("data:[7]");
+    drop(follower);
     for reader in waiting {
         let answer = read(reader);
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert!(answer.ends_with("[7]"), "{answer}");
         assert!(answer.contains("stream-cursor: "), "{answer}");
     }
+    wait_until("none is left", || open_requests(&server) == 0);
     let waiting = ask("now");
     wait_until("it waits", || open_requests(&server) == 1);
     let close = [("stream-closed", "true")];

@@ -2,6 +2,8 @@
 //!
 //! It is installed below the build folder, once. Where the registry cannot be reached the tests are skipped, and say so.
 
+mod browser;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +29,7 @@ fn install() -> Option<PathBuf> {
     fs::create_dir_all(&place).unwrap();
     let lock = fs::File::create(place.join("lock")).unwrap();
     lock.lock().unwrap();
-    for name in ["package.json", "suite.test.mjs"] {
+    for name in ["package.json", "suite.test.mjs", "browser.mjs"] {
         fs::copy(programs().join(name), place.join(name)).unwrap();
     }
     let wanted = fs::read_to_string(place.join("package.json")).unwrap();

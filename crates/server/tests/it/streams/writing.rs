@@ -4,6 +4,9 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
+use holm_daytona_wire::Hidden;
+use holm_server::StreamsPlace;
+use holm_testkit::PostgresServer;
 use reqwest::Method;
 
 use crate::support::TestServer;
@@ -199,4 +202,76 @@ fn strange_headers_are_refused_before_anything_is_stored() {
     let patch = server.stream(&server.key, Method::PATCH, "a", &[], "");
     assert_eq!(patch.refused(405), "method");
     assert!(patch.header("allow").unwrap().contains("POST"));
+}
+
+/// Zero bytes are kept where they may be, over both stores, and refused in words where they may not.
+#[test]
+fn nul_bytes_are_kept_or_refused() {
+    nul_bytes(&TestServer::new());
+    if let Some(postgres) = PostgresServer::start() {
+        let url = Hidden::new(postgres.url());
+        nul_bytes(&TestServer::with(|config| {
+            config.streams = StreamsPlace::Postgres { url };
+        }));
+    }
+}
+
+fn nul_bytes(server: &TestServer) {
+    let all: Vec<u8> = (0..=255).collect();
+    let bytes = [("content-type", "application/octet-stream")];
+    let send = |method: Method, path: &str, headers: &[(&str, &str)], body: Vec<u8>| {
+        server.stream(&server.key, method, path, headers, body)
+    };
+    send(Method::PUT, "bytes", &bytes, all.clone()).ok();
+    send(Method::POST, "bytes", &bytes, vec![0; 3]).ok();
+    let read = server.block_on(async {
+        let url = format!("{}/v1/stream/bytes", server.url);
+        let request = reqwest::Client::new().get(url).bearer_auth(&server.key);
+        request.send().await.unwrap().bytes().await.unwrap()
+    });
+    assert_eq!(read, [all, vec![0; 3]].concat());
+    let text = [("content-type", "text/plain")];
+    send(Method::PUT, "text", &text, b"a\0b".to_vec()).ok();
+    let mut events = server.events("text?offset=-1&live=sse", "");
+    assert!(events.until("upToDate").contains("data:a\0b\n"));
+    // In JSON they are written as an escape, or not at all.
+    server.make("json");
+    let raw = send(Method::POST, "json", &[JSON], b"\"a\0b\"".to_vec());
+    assert_eq!(raw.refused(400), "json_invalid");
+    server.add("json", r#"["a\u0000b"]"#).ok();
+    assert_eq!(server.look("json").body, r#"["a\u0000b"]"#);
+    let made = server.post("/api/threads", serde_json::json!({ "id": "t" }));
+    made.ok();
+    let entry = |id: &str, payload: &str| {
+        let entry = format!(r#"{{"id":"{id}","ts":0,"payload":{payload}}}"#);
+        server.add("holm-thread-t", &entry)
+    };
+    entry("1", r#"{"type":"chat","text":"a\u0000b"}"#).ok();
+    let kept = server.look("holm-thread-t");
+    assert!(kept.body.contains(r#""text":"a\u0000b""#), "{kept:?}");
+    for (id, payload) in [
+        (r"\u0000", r#"{"type":"chat","text":"x"}"#),
+        ("2", r#"{"type":"pi.\u0000"}"#),
+        ("2", r#"{"type":"signal.thread.updated","tags":["\u0000"]}"#),
+        (
+            "2",
+            r#"{"type":"signal.thread.updated","sandboxId":"\u0000"}"#,
+        ),
+        (
+            "2",
+            r#"{"type":"signal.thread.status_changed","status":"running","runId":"\u0000"}"#,
+        ),
+    ] {
+        assert_eq!(
+            entry(id, payload).refused(400),
+            "entry_invalid",
+            "{payload}"
+        );
+    }
+    for id in ["%00", "a%00b"] {
+        let answer = server.look(&format!("/api/threads/{id}"));
+        assert!(matches!(answer.status, 400 | 404), "{answer:?}");
+    }
+    // The server is as well as before.
+    entry("3", r#"{"type":"chat","text":"x"}"#).ok();
 }

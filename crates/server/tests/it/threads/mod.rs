@@ -7,5 +7,6 @@ mod lists;
 mod making;
 mod restarts;
 mod runs;
+mod shared;
 
 pub(crate) use client::{Content, ThreadsClient, chat, entry, status};
