@@ -63,7 +63,7 @@ pub fn array(entries: &[Bytes]) -> Bytes {
 }
 
 /// One message in each line. A line end in JSON can only be white space, so it becomes a space.
-pub fn lines(entries: &[Bytes]) -> Result<Bytes, JsonError> {
+pub fn lines<'a>(entries: impl IntoIterator<Item = &'a Bytes>) -> Result<Bytes, JsonError> {
     let mut body = BytesMut::new();
     for entry in entries {
         for message in split(entry)? {

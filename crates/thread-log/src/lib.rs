@@ -25,6 +25,7 @@ pub mod json;
 mod memory;
 mod name;
 mod offset;
+mod page;
 pub mod producer;
 mod rules;
 pub mod segment;
@@ -50,12 +51,12 @@ pub use facts::{Facts, Need};
 pub use memory::MemoryStore;
 pub use name::{NAME_LENGTH_MAX, NameError, StreamName};
 pub use offset::{Offset, OffsetError, ReadFrom, StreamId};
+pub use page::{Entry, Page, PageEntries};
 pub use producer::{Claim, ProducerId, ProducerState};
 pub use rules::{Event, Judgement, NoRules, Rules, What};
 pub use segment::Segment;
 pub use state::{Ending, Existence, Origin, Presence, StreamState};
 pub use store::{
-    DocumentQuery, Entry, Order, Page, ReadPlan, Result, Seen, StoreError, StreamStore, Unseen,
-    visible,
+    DocumentQuery, Order, ReadPlan, Result, Seen, StoreError, StreamStore, Unseen, visible,
 };
 pub use wake::{Fed, Feed, Hub, Watch};

@@ -14,11 +14,12 @@ use crate::expiry::Timestamp;
 use crate::facts::{Facts, Need};
 use crate::name::StreamName;
 use crate::offset::{Offset, ReadFrom, StreamId};
+use crate::page::{Page, PageEntries};
 use crate::producer::{ProducerId, ProducerState};
 use crate::rules::{NoRules, Rules};
 use crate::state::{Presence, StreamState};
 use crate::store::{
-    DocumentQuery, Entry, Order, Page, ReadPlan, Result, Seen, StoreError, StreamStore, visible,
+    DocumentQuery, Order, ReadPlan, Result, Seen, StoreError, StreamStore, visible,
 };
 use crate::wake::{Feed, Hub, Watch};
 
@@ -173,21 +174,15 @@ impl Tables {
 
     fn page(&self, stream: StreamState, from: ReadFrom, bytes_max: usize) -> Seen<Page> {
         let plan = ReadPlan::new(&stream, from)?;
-        let mut entries: Vec<Entry> = Vec::new();
-        let mut bytes = 0;
+        let mut entries = PageEntries::new(&stream.content_type, bytes_max);
         let wanted = plan.segments().iter().flat_map(|segment| {
             let range = (segment.writer, segment.after + 1)..=(segment.writer, segment.through);
             self.entries.range(range)
         });
         for ((writer, position), data) in wanted {
-            bytes += data.len();
-            if bytes > bytes_max && !entries.is_empty() {
+            if !entries.push(data, Offset::new(*writer, *position)) {
                 break;
             }
-            entries.push(Entry {
-                data: data.clone(),
-                next: Offset::new(*writer, *position),
-            });
         }
         Ok(plan.page(stream, entries))
     }

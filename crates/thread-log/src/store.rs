@@ -12,16 +12,16 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 
 use crate::command::{Command, Decision};
 use crate::document::{Document, DocumentKey};
 use crate::expiry::Timestamp;
 use crate::name::StreamName;
 use crate::offset::{Offset, ReadFrom};
+use crate::page::{Page, PageEntries};
 use crate::segment::{self, Segment};
 use crate::sse::Freshness;
-use crate::state::{Ending, Presence, StreamState};
+use crate::state::{Presence, StreamState};
 use crate::wake::{Feed, Watch};
 
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
@@ -83,35 +83,6 @@ pub enum Unseen {
     ForeignOffset,
 }
 
-/// What was read, and where the reader is then.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
-    /// As it was at that moment.
-    pub stream: StreamState,
-    pub entries: Vec<Entry>,
-    /// Where to read on.
-    pub next: Offset,
-    pub freshness: Freshness,
-}
-
-impl Page {
-    /// Whether the reader has everything that there will ever be.
-    pub fn ending(&self) -> Ending {
-        match self.freshness {
-            Freshness::UpToDate => self.stream.ending,
-            Freshness::MoreToRead => Ending::Open,
-        }
-    }
-}
-
-/// What one request appended: bytes, or messages of JSON with commas between.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    pub data: Bytes,
-    /// Its end.
-    pub next: Offset,
-}
-
 /// Which documents, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentQuery {
@@ -157,7 +128,8 @@ impl ReadPlan {
     }
 
     /// The page of the entries that were read, which are a beginning of what was planned.
-    pub fn page(self, stream: StreamState, entries: Vec<Entry>) -> Page {
+    pub fn page(self, stream: StreamState, entries: PageEntries) -> Page {
+        let (entries, body) = entries.finish();
         let next = entries.last().map_or(self.from, |last| last.next);
         let freshness = if next == stream.tail() {
             Freshness::UpToDate
@@ -167,6 +139,7 @@ impl ReadPlan {
         Page {
             stream,
             entries,
+            body,
             next,
             freshness,
         }

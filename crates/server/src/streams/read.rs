@@ -5,7 +5,6 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY}
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use holm_thread_log::sse::Freshness;
 use holm_thread_log::{Ending, JITTER_SECONDS_MAX, Page, ReadFrom, StreamName, etag, json};
 use tokio::time::{Instant, timeout_at};
@@ -164,27 +163,22 @@ fn position(found: &mut HeaderMap, page: &Page) {
 fn content(page: &Page, form: Form) -> Result<(HeaderMap, Body)> {
     let mut found = HeaderMap::new();
     position(&mut found, page);
-    let entries = || -> Vec<Bytes> {
-        page.entries
-            .iter()
-            .map(|entry| entry.data.clone())
-            .collect()
-    };
     let content_type = &page.stream.content_type;
     if !content_type.is_json() {
         found.insert(CONTENT_TYPE, headers::value(content_type));
-        return Ok((found, bytes_of(entries())));
+        return Ok((found, Body::from(page.body.clone())));
     }
     found.insert(VARY, HeaderValue::from_static("accept"));
     let body = match form {
         Form::Array => {
             found.insert(CONTENT_TYPE, headers::value(content_type));
-            json::array(&entries())
+            page.body.clone()
         }
         Form::Lines => {
             let kind = HeaderValue::from_static("application/x-ndjson");
             found.insert(CONTENT_TYPE, kind);
-            json::lines(&entries()).map_err(|error| {
+            let entries = page.entries.iter().map(|entry| &entry.data);
+            json::lines(entries).map_err(|error| {
                 tracing::error!(%error, stream = %page.stream.name, "a stored entry is malformed");
                 let message = "an entry of this stream cannot be read; the server's log says why";
                 StreamError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
@@ -192,12 +186,4 @@ fn content(page: &Page, form: Form) -> Result<(HeaderMap, Body)> {
         }
     };
     Ok((found, Body::from(body)))
-}
-
-/// All bytes in a row.
-fn bytes_of(mut entries: Vec<Bytes>) -> Body {
-    if entries.len() == 1 {
-        return Body::from(entries.pop().unwrap_or_default());
-    }
-    Body::from(entries.concat())
 }

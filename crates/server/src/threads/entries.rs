@@ -65,11 +65,6 @@ pub(super) async fn list_entries(
     let read = read.map_err(failure::page)?;
     let (page, paid) = read.map_err(|unseen| failure::unseen(&id, unseen))?;
     subject.check(&page.stream)?;
-    let data: Vec<Bytes> = page
-        .entries
-        .iter()
-        .map(|entry| entry.data.clone())
-        .collect();
     let about = value!({
         "nextOffset": page.next.to_string(),
         "upToDate": page.freshness == Freshness::UpToDate,
@@ -78,7 +73,7 @@ pub(super) async fn list_entries(
     // Entries are passed on in their own bytes.
     let about = about.to_string();
     let mut body = Vec::from(&b"{\"entries\":"[..]);
-    body.extend_from_slice(&json::array(&data));
+    body.extend_from_slice(&page.body);
     body.push(b',');
     body.extend_from_slice(about.get(1..).unwrap_or("}").as_bytes());
     let mut response = Response::new(Body::from(body));

@@ -1,9 +1,8 @@
 //! What readers ask for.
 
-use bytes::Bytes;
 use holm_thread_log::{
-    Document, DocumentKey, DocumentQuery, Entry, Offset, Order, Page, ReadFrom, ReadPlan, Seen,
-    Segment, StreamId, StreamName, StreamState, Timestamp, visible,
+    Document, DocumentKey, DocumentQuery, Offset, Order, Page, PageEntries, ReadFrom, ReadPlan,
+    Seen, Segment, StreamName, StreamState, Timestamp, visible,
 };
 
 use super::error::PostgresError;
@@ -49,7 +48,7 @@ pub(super) async fn page(
             Ok(plan) => plan,
             Err(unseen) => return Ok(Err(unseen)),
         };
-        let entries = entries(session, stream.id, plan.segments(), bytes_max).await?;
+        let entries = entries(session, &stream, plan.segments(), bytes_max).await?;
         let is_removed = entries.is_empty() && !plan.segments().is_empty();
         if !is_removed {
             return Ok(Ok(plan.page(stream, entries)));
@@ -64,16 +63,15 @@ pub(super) async fn page(
 
 async fn entries(
     session: &Session,
-    stream: StreamId,
+    stream: &StreamState,
     segments: &[Segment],
     bytes_max: usize,
-) -> Result<Vec<Entry>, PostgresError> {
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut bytes = 0;
+) -> Result<PageEntries, PostgresError> {
+    let mut entries = PageEntries::new(&stream.content_type, bytes_max);
     for segment in segments {
         let mut after = segment.after;
         while after < segment.through {
-            let left = i64::try_from(bytes_max.saturating_sub(bytes)).unwrap_or(i64::MAX);
+            let left = i64::try_from(bytes_max.saturating_sub(entries.bytes())).unwrap_or(i64::MAX);
             // At least one, however big.
             let at_least = if entries.is_empty() { after + 1 } else { 0 };
             let rows = session
@@ -86,7 +84,7 @@ async fn entries(
                         &segment.through.cast_signed(),
                         &left,
                         &at_least.cast_signed(),
-                        &stream.0.cast_signed(),
+                        &stream.id.0.cast_signed(),
                         &ENTRIES_MAX,
                     ],
                 )
@@ -102,12 +100,12 @@ async fn entries(
                     });
                 }
                 after = position;
-                let data = Bytes::copy_from_slice(column(row, 1)?);
-                bytes += data.len();
                 let next = Offset::new(segment.writer, position);
-                entries.push(Entry { data, next });
+                if !entries.push(column(row, 1)?, next) {
+                    return Ok(entries);
+                }
             }
-            if bytes >= bytes_max {
+            if entries.bytes() >= bytes_max {
                 return Ok(entries);
             }
         }

@@ -1,9 +1,8 @@
 //! What readers ask for, each inside of one snapshot.
 
-use bytes::{Bytes, BytesMut};
 use holm_thread_log::{
-    Document, DocumentKey, DocumentQuery, Entry, Offset, Order, Page, Presence, ReadFrom, ReadPlan,
-    Seen, Segment, StreamName, StreamState, Timestamp, visible,
+    Document, DocumentKey, DocumentQuery, Offset, Order, Page, PageEntries, Presence, ReadFrom,
+    ReadPlan, Seen, Segment, StreamName, StreamState, Timestamp, visible,
 };
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, Result, params_from_iter};
@@ -43,27 +42,15 @@ pub(super) fn page(
         Ok(plan) => plan,
         Err(unseen) => return Ok(Some(Err(unseen))),
     };
-    let mut buffer = Buffer {
-        data: BytesMut::new(),
-        ends: Vec::new(),
-        bytes_max: wanted.bytes_max,
-    };
+    let mut entries = PageEntries::new(&stream.content_type, wanted.bytes_max);
     for segment in plan.segments() {
-        match read_segment(connection, recent, *segment, &mut buffer)? {
+        match read_segment(connection, recent, *segment, wanted.bytes_max, &mut entries)? {
             Progress::Whole => {}
             Progress::Full => break,
             Progress::Missing => return Ok(None),
         }
     }
-    Ok(Some(Ok(plan.page(stream, buffer.entries()))))
-}
-
-/// The entries of a page lie in one piece of memory.
-struct Buffer {
-    data: BytesMut,
-    /// Where each entry ends, in memory and in the stream.
-    ends: Vec<(usize, Offset)>,
-    bytes_max: usize,
+    Ok(Some(Ok(plan.page(stream, entries))))
 }
 
 /// How far a segment was read.
@@ -75,37 +62,12 @@ enum Progress {
     Missing,
 }
 
-impl Buffer {
-    /// Whether there was room for it.
-    fn push(&mut self, data: &[u8], next: Offset) -> bool {
-        let has_room = self.ends.is_empty() || self.data.len() + data.len() <= self.bytes_max;
-        if has_room {
-            self.data.extend_from_slice(data);
-            self.ends.push((self.data.len(), next));
-        }
-        has_room
-    }
-
-    fn entries(self) -> Vec<Entry> {
-        let data: Bytes = self.data.freeze();
-        let mut start = 0;
-        let entries = self.ends.into_iter().map(|(end, next)| {
-            let entry = Entry {
-                data: data.slice(start..end),
-                next,
-            };
-            start = end;
-            entry
-        });
-        entries.collect()
-    }
-}
-
 fn read_segment(
     connection: &Connection,
     recent: &RecentEntries,
     segment: Segment,
-    buffer: &mut Buffer,
+    bytes_max: usize,
+    entries: &mut PageEntries,
 ) -> Result<Progress> {
     let mut statement = connection.prepare_cached(
         "SELECT position, data FROM entries WHERE stream = ?1 AND position > ?2 AND position <= ?3 ORDER BY position",
@@ -125,12 +87,12 @@ fn read_segment(
         };
         // What has not moved yet lies between.
         while next < until {
-            let held = recent.range(writer, next, until, buffer.bytes_max);
+            let held = recent.range(writer, next, until, bytes_max);
             if held.is_empty() {
                 return Ok(Progress::Missing);
             }
             for data in held {
-                if !buffer.push(&data, Offset::new(writer, next)) {
+                if !entries.push(&data, Offset::new(writer, next)) {
                     return Ok(Progress::Full);
                 }
                 next += 1;
@@ -139,7 +101,7 @@ fn read_segment(
         let Some(found) = found else {
             return Ok(Progress::Whole);
         };
-        if !buffer.push(found.get_ref(1)?.as_blob()?, Offset::new(writer, next)) {
+        if !entries.push(found.get_ref(1)?.as_blob()?, Offset::new(writer, next)) {
             return Ok(Progress::Full);
         }
         next += 1;

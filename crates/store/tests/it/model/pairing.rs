@@ -59,6 +59,7 @@ impl Pairing {
                     entry
                 })
                 .collect(),
+            body: model.body,
             next: self.offset(model.next),
             freshness: model.freshness,
         }
