@@ -40,6 +40,9 @@ pub struct Entry {
     pub next: Offset,
 }
 
+/// What is set aside for a page that may be longer still.
+const RESERVED_BYTES_MAX: usize = 1 << 20;
+
 /// Entries on their way into a page.
 #[derive(Debug)]
 pub struct PageEntries {
@@ -80,7 +83,10 @@ impl PageEntries {
             0 => self.body.reserve(data.len() + 2),
             _ if bytes > self.bytes_max => return false,
             // There are several: so there may be many.
-            1 => self.body.reserve(self.bytes_max - self.bytes + 2),
+            1 => {
+                let left = self.bytes_max - self.bytes;
+                self.body.reserve(left.min(RESERVED_BYTES_MAX) + 2);
+            }
             _ => {}
         }
         match (self.frame, self.places.is_empty()) {
@@ -122,7 +128,7 @@ impl PageEntries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::StreamId;
+    use crate::offset::StreamId;
 
     fn page(kind: &str, bytes_max: usize, entries: &[&str]) -> (Vec<String>, String) {
         let mut page = PageEntries::new(&kind.parse().unwrap(), bytes_max);
@@ -154,5 +160,6 @@ mod tests {
         assert_eq!(page("application/json", 4, &["11", "22", "3"]).1, "[11,22]");
         assert_eq!(page("application/json", 1, &["11", "22"]).1, "[11]");
         assert_eq!(page("text/plain", 0, &["11", "22"]).1, "11");
+        assert_eq!(page("text/plain", usize::MAX, &["11", "22"]).1, "1122");
     }
 }

@@ -9,7 +9,7 @@ use axum::{Extension, Json};
 use bytes::Bytes;
 use holm_thread_log::threads::{Admitted, admit};
 use holm_thread_log::{
-    Append, Appended, Command, ContentType, Ending, Outcome, Payload, ReadFrom, Touch, json,
+    Append, Appended, Command, ContentType, Ending, Outcome, Payload, ReadFrom, Touch,
     sse::Freshness,
 };
 use serde_json::json as value;

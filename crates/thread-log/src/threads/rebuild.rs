@@ -4,8 +4,8 @@ use super::entry::{EntryError, ThreadEntry};
 use super::row::Row;
 use crate::json;
 use crate::offset::StreamId;
+use crate::page::Entry;
 use crate::state::StreamState;
-use crate::store::Entry;
 
 /// A row on its way, page by page. A fork's row begins with its own entries: what it inherited was another thread's life.
 #[derive(Debug, Clone)]
