@@ -29,14 +29,12 @@ pub(crate) fn run(context: &Context, args: ExecArgs) -> Result<u8, CliError> {
     };
     let ports = PortWatch::fresh(sandbox.toolbox().clone());
     let mut previews = Vec::new();
-    let execute = |exec, sink| {
-        let running = Running {
-            remote: &remote,
-            sandbox: &sandbox,
-            interruptions: &interruptions,
-        };
-        running.execute(ports, &mut previews, exec, sink)
+    let running = Running {
+        remote: &remote,
+        sandbox: &sandbox,
+        interruptions: &interruptions,
     };
+    let execute = |exec, sink| running.execute(ports, &mut previews, exec, sink);
     let ended = run_command::run(execute, exec, form, &interruptions);
     let work = if args.discard {
         UncommittedWork::Discard

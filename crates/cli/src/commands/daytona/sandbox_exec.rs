@@ -30,14 +30,12 @@ pub(crate) fn run(context: &Context, args: SandboxExecArgs) -> Result<u8, CliErr
     };
     let ports = PortWatch::shared(sandbox.toolbox().clone());
     let mut previews = Vec::new();
-    let execute = |exec, sink| {
-        let running = Running {
-            remote: &remote,
-            sandbox: &sandbox,
-            interruptions: &interruptions,
-        };
-        running.execute(ports, &mut previews, exec, sink)
+    let running = Running {
+        remote: &remote,
+        sandbox: &sandbox,
+        interruptions: &interruptions,
     };
+    let execute = |exec, sink| running.execute(ports, &mut previews, exec, sink);
     let ended = run_command::run(execute, exec, form, &interruptions);
     let ended = settled(ended, &interruptions)?;
     if let (Ended::Ran { outcome, code }, OutputForm::Json) = (&ended, form) {
