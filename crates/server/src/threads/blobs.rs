@@ -18,6 +18,8 @@ use holm_thread_log::StreamStore;
 use holm_thread_log::threads::{ThreadId, row_key};
 use sha2::{Digest, Sha256};
 
+use crate::keys;
+
 const INCOMING: &str = "incoming";
 /// Threads whose sizes are remembered.
 const REMEMBERED_MAX: usize = 16_384;
@@ -272,13 +274,7 @@ impl Incoming {
 
     /// Gives the blob its name, if it is what its name says. Blocks.
     pub(super) fn finish(mut self, name: &BlobName) -> Result<u64, BlobError> {
-        let found: String = self
-            .hash
-            .clone()
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let found = keys::hex(&self.hash.clone().finalize());
         if found != name.as_str() {
             return Err(BlobError::Mismatch { found });
         }
