@@ -12,10 +12,11 @@ use crate::error::{Doing, Result, StoreError};
 const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The version of the tables; each migration adds one.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// What takes the database from version `n` to `n + 1`, at index `n`. Never changed once released.
-const MIGRATIONS: [fn() -> String; SCHEMA_VERSION as usize] = [document_tables, stream_tables];
+const MIGRATIONS: [fn() -> String; SCHEMA_VERSION as usize] =
+    [document_tables, stream_tables, growth_columns];
 
 /// Opens the database for writing, makes it if it is missing, and brings it to this version.
 pub(crate) fn open(path: &Path) -> Result<Connection> {
@@ -106,4 +107,43 @@ fn document_tables() -> String {
 /// Streams; see docs/design/006-threads.md. Only the committer writes them.
 fn stream_tables() -> String {
     include_str!("sqlite/tables.sql").to_owned()
+}
+
+fn growth_columns() -> String {
+    include_str!("sqlite/growth.sql").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use holm_thread_log::{ReadFrom, StreamStore as _, Timestamp};
+
+    use super::*;
+    use crate::{SqliteOptions, SqliteStreams};
+
+    /// Entries that had moved, and some that had not.
+    #[tokio::test]
+    async fn streams_of_an_earlier_version_are_read_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("holm.db");
+        let old = connect(&path).unwrap();
+        old.execute_batch(&(document_tables() + &stream_tables()))
+            .unwrap();
+        old.execute_batch(
+            "INSERT INTO streams (id, name, content_type, lifetime_kind, lifetime_value, created_at, last_access, closed, deleted,
+                 tail_position, size_bytes, forks)
+             VALUES (1, 'a', 'text/plain', 0, 0, 0, 0, 0, 0, 3, 6, 0);
+             UPDATE stream_counter SET last_id = 1;
+             INSERT INTO entries VALUES (1, 1, x'6f6e65');
+             INSERT INTO recent_entries VALUES (1, 1, 1, x'6f6e65'), (2, 1, 2, x'74'), (3, 1, 3, x'776f');
+             PRAGMA user_version = 2;",
+        )
+        .unwrap();
+        drop(old);
+        let store = SqliteStreams::open(&path, SqliteOptions::default()).unwrap();
+        let name = "a".parse().unwrap();
+        let page = store.read(&name, ReadFrom::Start, 100, Timestamp(1)).await;
+        let page = page.unwrap().unwrap();
+        assert_eq!(page.body, "onetwo");
+        assert_eq!((page.stream.tail_position, page.stream.size_bytes), (3, 6));
+    }
 }

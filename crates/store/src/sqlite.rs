@@ -6,15 +6,17 @@
 //! ```
 //!
 //! One file per duty: `queue` bounds what waits, `committer` decides and stores, `lookup` reads what decisions need, `write` has the
-//! changes as SQL, `recent` has the entries that came last, `remains` clears up after removed streams, `checkpoint` keeps the log short, `read` and `readers` are for readers,
+//! changes as SQL, `recent` has the entries that came last and `growth` the streams that they are of, `bundle` how they lie once they have moved, `remains` clears up after removed streams, `checkpoint` keeps the log short, `read` and `readers` are for readers,
 //! `failure` says what errors mean, `faults` makes them happen in tests.
 //!
 //! **Invariant:** streams have one writer, held by a lock beside the database; other processes may write documents meanwhile.
 
+mod bundle;
 mod checkpoint;
 mod committer;
 mod failure;
 mod faults;
+mod growth;
 mod lookup;
 mod options;
 mod queue;
@@ -32,13 +34,14 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use holm_thread_log::{
     Command, Decision, Document, DocumentKey, DocumentQuery, Feed, Hub, Page, ReadFrom, Result,
-    Seen, StreamName, StreamState, StreamStore, Timestamp, Watch,
+    Seen, StreamName, StreamState, StreamStore, Timestamp, Watch, visible,
 };
 
 use self::checkpoint::Log;
 use self::committer::Committer;
 #[cfg(any(test, feature = "testing"))]
 pub use self::faults::{Fault, FaultPoint, Faults};
+use self::growth::GrownStreams;
 pub use self::options::{FailStop, SqliteOptions};
 use self::queue::Queue;
 use self::readers::Readers;
@@ -56,6 +59,7 @@ pub struct SqliteStreams {
     queue: Option<Queue>,
     readers: Readers,
     recent: RecentEntries,
+    grown: GrownStreams,
     hub: Hub,
     committer: Option<JoinHandle<()>>,
 }
@@ -75,6 +79,7 @@ impl SqliteStreams {
         let committer = Committer::new(writer, log, lock, jobs, hub.clone(), options)
             .doing("read where streams stand")?;
         let recent = committer.recent_entries();
+        let grown = committer.grown_streams();
         let committer = std::thread::Builder::new()
             .name("stream-committer".to_owned())
             .spawn(move || committer.run())
@@ -83,6 +88,7 @@ impl SqliteStreams {
             queue: Some(queue),
             readers,
             recent,
+            grown,
             hub,
             committer: Some(committer),
         })
@@ -129,6 +135,9 @@ impl StreamStore for SqliteStreams {
     }
 
     async fn head(&self, name: &StreamName, now: Timestamp) -> Result<Seen<StreamState>> {
+        if let Some(grown) = self.grown.get(name) {
+            return Ok(visible(Some(StreamState::clone(&grown)), now));
+        }
         let name = name.clone();
         let work = move |connection: &_| read::head(connection, &name, now);
         self.readers.read("look at a stream", work).await
@@ -148,8 +157,18 @@ impl StreamStore for SqliteStreams {
             now,
         };
         for _ in 0..SNAPSHOTS_MAX {
+            let grown = self.grown.get(name);
+            let in_memory = grown
+                .as_ref()
+                .and_then(|grown| read::page_in_memory(&self.recent, grown, &wanted));
+            if let Some(page) = in_memory {
+                // Who reads on and on without waiting for anything lets others have their turn.
+                tokio::task::coop::consume_budget().await;
+                return Ok(page);
+            }
             let (wanted, recent) = (wanted.clone(), self.recent.clone());
-            let work = move |connection: &_| read::page(connection, &recent, &wanted);
+            let work =
+                move |connection: &_| read::page(connection, &recent, grown.as_deref(), &wanted);
             if let Some(page) = self.readers.read("read a stream", work).await? {
                 return Ok(page);
             }
@@ -168,8 +187,10 @@ impl StreamStore for SqliteStreams {
         now: Timestamp,
     ) -> Result<Vec<StreamState>> {
         let (prefix, after) = (prefix.to_owned(), after.cloned());
-        let work =
-            move |connection: &_| read::list(connection, &prefix, after.as_ref(), limit, now);
+        let grown = self.grown.below(&prefix);
+        let work = move |connection: &_| {
+            read::list(connection, &grown, &prefix, after.as_ref(), limit, now)
+        };
         self.readers.read("list streams", work).await
     }
 

@@ -18,6 +18,9 @@ pub struct Changes {
     pub removed: BTreeMap<StreamId, StreamName>,
     /// Rows to put in place of those with the same id. Names are unique when [`Changes::removed`] was done first.
     pub streams: BTreeMap<StreamId, StreamState>,
+    /// Those of [`Changes::streams`] that have only grown: of their rows, nothing is new but the tail, the size, the last access and
+    /// `Stream-Seq`. A store may keep that with the entries, and bring the row up to date later.
+    pub grown: BTreeSet<StreamId>,
     pub entries: Vec<NewEntry>,
     pub producers: BTreeMap<(StreamId, ProducerId), ProducerState>,
     pub keys: Vec<NewKey>,
@@ -52,12 +55,22 @@ impl Changes {
     pub(crate) fn merge(&mut self, later: Self) {
         for (id, name) in later.removed {
             self.streams.remove(&id);
+            self.grown.remove(&id);
             self.entries.retain(|entry| entry.stream != id);
             self.producers.retain(|(stream, _), _| *stream != id);
             self.keys.retain(|key| key.stream != id);
             self.removed.insert(id, name);
         }
-        self.streams.extend(later.streams);
+        for (id, stream) in later.streams {
+            let has_only_grown = later.grown.contains(&id)
+                && (self.grown.contains(&id) || !self.streams.contains_key(&id));
+            if has_only_grown {
+                self.grown.insert(id);
+            } else {
+                self.grown.remove(&id);
+            }
+            self.streams.insert(id, stream);
+        }
         self.entries.extend(later.entries);
         self.producers.extend(later.producers);
         self.keys.extend(later.keys);

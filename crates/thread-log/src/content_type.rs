@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// A media type, kept as the client wrote it and compared without its parameters.
 #[derive(Debug, Clone)]
-pub struct ContentType(String);
+pub struct ContentType(Arc<str>);
 
 const LENGTH_MAX: usize = 256;
 
@@ -16,11 +17,11 @@ pub struct ContentTypeError(String);
 impl ContentType {
     /// What a stream holds whose creator did not say.
     pub fn octet_stream() -> Self {
-        Self("application/octet-stream".to_owned())
+        Self("application/octet-stream".into())
     }
 
     pub fn json() -> Self {
-        Self("application/json".to_owned())
+        Self("application/json".into())
     }
 
     pub fn as_str(&self) -> &str {
@@ -67,7 +68,7 @@ impl FromStr for ContentType {
 
     fn from_str(text: &str) -> Result<Self, ContentTypeError> {
         let text = text.trim();
-        let made = Self(text.to_owned());
+        let made = Self(text.into());
         let is_token = |part: &str| {
             let is_token_byte =
                 |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The part of the path that names a stream, decoded once. Parts are separated by `/`.
 ///
 /// Only characters that stand for themselves in the path of a URL: a name has one spelling, in a URL, a log and a database.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamName(String);
+pub struct StreamName(Arc<str>);
 
 /// As long as a URL stays comfortable.
 pub const NAME_LENGTH_MAX: usize = 512;
@@ -63,7 +64,7 @@ impl FromStr for StreamName {
         if parts.next() == Some(RESERVED) {
             return Err(NameError::Reserved);
         }
-        Ok(Self(text.to_owned()))
+        Ok(Self(text.into()))
     }
 }
 

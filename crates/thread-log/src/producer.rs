@@ -5,12 +5,13 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Integers that JavaScript can count to.
 pub const NUMBER_MAX: u64 = (1 << 53) - 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProducerId(String);
+pub struct ProducerId(Arc<str>);
 
 const ID_LENGTH_MAX: usize = 256;
 
@@ -42,9 +43,7 @@ impl FromStr for ProducerId {
             && text
                 .bytes()
                 .all(|byte| byte == b' ' || byte.is_ascii_graphic());
-        is_good
-            .then(|| Self(text.to_owned()))
-            .ok_or(ProducerError::Id)
+        is_good.then(|| Self(text.into())).ok_or(ProducerError::Id)
     }
 }
 

@@ -41,8 +41,10 @@ impl Hub {
             if let Some(sender) = waiting.get(name) {
                 sender.send_replace(());
             }
-            // Nobody listening is no error.
-            drop(self.feed.send(Fed::Changed(name.clone())));
+            if self.feed.receiver_count() > 0 {
+                // Who listened a moment ago may be gone: no error.
+                drop(self.feed.send(Fed::Changed(name.clone())));
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! SQLite's own checkpoints hold up the commit that they follow, and keep their errors to themselves. A log begins anew only when all
-//! of it is written back and nobody adds to it: the thread takes what takes time, and the committer the little that is left.
+//! of it is written back and nobody adds to it: the thread goes over it until little is left, and the committer takes that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -19,6 +19,10 @@ use super::failure::Failure;
 
 /// How many pages the log has when it is written back: 8 MiB of them.
 const PAGES: i32 = 2048;
+
+/// What the committer takes upon itself, and how often the thread tries to leave no more. A pass is shorter than the one before.
+const LEFT_PAGES_MAX: i32 = 128;
+const PASSES_MAX: usize = 6;
 
 /// A log that was longer, for a big entry or a slow reader, gives the space back.
 const LENGTH_BYTES_MAX: i64 = 64 << 20;
@@ -56,13 +60,14 @@ impl Log {
                 doing: "follow the log of the database",
                 source,
             })?;
+        let length = Arc::clone(&pages);
         let (begin, begun) = channel();
         let (end, ended) = channel();
         let thread = std::thread::Builder::new()
             .name("stream-checkpoint".to_owned())
             .spawn(move || {
                 while let Ok(()) = begun.recv() {
-                    if end.send(write_back(&beside)).is_err() {
+                    if end.send(write_most_back(&beside, &length)).is_err() {
                         return;
                     }
                 }
@@ -90,7 +95,7 @@ impl Log {
             self.is_being_written_back = false;
             // Not tried again with each commit when a reader still needs the old pages.
             self.due_pages = self.pages.load(Ordering::Relaxed).saturating_add(PAGES);
-            return write_back(connection);
+            return write_back(connection).map(drop);
         }
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < self.due_pages {
@@ -114,10 +119,23 @@ impl Drop for Log {
     }
 }
 
-fn write_back(connection: &Connection) -> Result<(), Failure> {
-    let checkpoint = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+/// While commits go on: what they add meanwhile is what the next pass finds.
+fn write_most_back(connection: &Connection, length: &AtomicI32) -> Result<(), Failure> {
+    for _ in 0..PASSES_MAX {
+        let written = write_back(connection)?;
+        if length.load(Ordering::Relaxed).saturating_sub(written) <= LEFT_PAGES_MAX {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Says how much of the log is in the database.
+fn write_back(connection: &Connection) -> Result<i32, Failure> {
+    let checkpoint = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(2));
     match checkpoint.map_err(|source| Failure::before_commit("write the log back", source)) {
-        Ok(()) | Err(Failure::Full(_) | Failure::Busy) => Ok(()),
+        Ok(pages) => Ok(pages),
+        Err(Failure::Full(_) | Failure::Busy) => Ok(0),
         Err(failure) => Err(failure.made_unknown()),
     }
 }

@@ -7,6 +7,7 @@
 //! **Invariants:** nothing is answered that is not durable. Facts are what the database says: nobody else writes these tables, and after
 //! a failed batch they are forgotten. A commit of which nobody knows whether it is durable is the last thing that the thread does.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::checkpoint::Log;
 use super::failure::{Disk, Failure};
 use super::faults::FaultPoint;
+use super::growth::{GrownStreams, Growth};
 use super::options::SqliteOptions;
 use super::queue::{Job, Jobs, Patience};
 use super::recent::{Recent, RecentEntries};
@@ -25,6 +27,9 @@ use super::{lookup, write};
 /// What is stored together. More would make those wait who came first.
 const BATCH_COUNT_MAX: usize = 512;
 const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Of the database, in memory. Twice what the entries that came last may be.
+const CACHE_KIBIBYTES: i32 = 16 << 10;
 
 /// Facts that are kept from batch to batch; then all are forgotten, and read again as they are needed.
 const FACTS_MAX: usize = 100_000;
@@ -41,6 +46,7 @@ pub(super) struct Committer {
     /// No fewer than there are.
     facts_count: usize,
     recent: Recent,
+    growth: Growth,
     remains: Remains,
     /// Removing them failed: wait until something else could be written.
     are_remains_stuck: bool,
@@ -60,8 +66,11 @@ impl Committer {
         options: SqliteOptions,
     ) -> rusqlite::Result<Self> {
         connection.set_prepared_statement_cache_capacity(64);
+        // What was written a moment ago moves in a moment: it need not be read again for that.
+        connection.pragma_update(None, "cache_size", -CACHE_KIBIBYTES)?;
         let last_id = lookup::last_id(&connection)?;
         let recent = Recent::read(&connection, options.recent_bytes_max)?;
+        let growth = Growth::read(&connection)?;
         let remains = Remains::read(&connection)?;
         Ok(Self {
             connection,
@@ -72,6 +81,7 @@ impl Committer {
             facts: Facts::new(),
             facts_count: 0,
             recent,
+            growth,
             remains,
             are_remains_stuck: false,
             last_id,
@@ -83,6 +93,10 @@ impl Committer {
     /// What readers need to see of it.
     pub(super) fn recent_entries(&self) -> RecentEntries {
         self.recent.shared()
+    }
+
+    pub(super) fn grown_streams(&self) -> GrownStreams {
+        self.growth.shared()
     }
 
     /// Works until nobody can ask any more, or until it must not go on.
@@ -164,6 +178,7 @@ impl Committer {
                         let known = lookup::Known {
                             connection: &self.connection,
                             recent: &recent,
+                            growth: &self.growth,
                             last_id: &mut self.last_id,
                         };
                         known.answer(need, batch.facts()).map_err(|source| {
@@ -185,14 +200,16 @@ impl Committer {
 
     /// One transaction, durable when it returns.
     fn write(&mut self, changes: &Changes) -> Result<(), Failure> {
-        let nothing_left_of = match self.transact(changes) {
-            Ok(nothing_left_of) => nothing_left_of,
+        let (moved, nothing_left_of) = match self.transact(changes) {
+            Ok(done) => done,
             Err(failure) => {
                 self.recent.rolled_back();
+                self.growth.rolled_back();
                 return Err(failure);
             }
         };
         self.recent.committed(&changes.removed);
+        self.growth.committed(changes, &moved);
         self.stored_last_id = self.last_id;
         self.are_remains_stuck = false;
         if let Some(stream) = nothing_left_of {
@@ -202,20 +219,25 @@ impl Committer {
         Ok(())
     }
 
-    /// Says which removed stream has nothing left.
-    fn transact(&mut self, changes: &Changes) -> Result<Option<StreamId>, Failure> {
+    /// Says the entries of which streams have moved, and which removed stream has nothing left.
+    fn transact(
+        &mut self,
+        changes: &Changes,
+    ) -> Result<(BTreeSet<StreamId>, Option<StreamId>), Failure> {
         let before = |source| Failure::before_commit("write streams", source);
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(before)?;
-        write::changes(&transaction, changes, &mut self.recent).map_err(before)?;
+        self.growth.plan(changes);
+        write::changes(&transaction, changes, &mut self.recent, &self.growth).map_err(before)?;
         if self.last_id != self.stored_last_id {
             write::last_id(&transaction, self.last_id).map_err(before)?;
         }
-        self.recent
-            .move_some(&transaction, &changes.removed)
-            .map_err(before)?;
+        let moved = self.recent.move_some(&transaction, &changes.removed);
+        let moved = moved.map_err(before)?;
+        let settled = self.growth.settle(&transaction, changes, &moved);
+        settled.map_err(before)?;
         let nothing_left_of = self.remains.remove_some(&transaction).map_err(before)?;
         self.options.reach(FaultPoint::Written)?;
         if let Err(source) = transaction.commit() {
@@ -226,7 +248,7 @@ impl Committer {
                 false => Err(failure.made_unknown()),
             };
         }
-        Ok(nothing_left_of)
+        Ok((moved, nothing_left_of))
     }
 }
 

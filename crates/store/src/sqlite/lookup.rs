@@ -9,6 +9,8 @@ use holm_thread_log::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
+use super::bundle::Bundle;
+use super::growth::Growth;
 use super::recent::RecentEntries;
 use super::row::{self, STREAM_COLUMNS};
 
@@ -17,6 +19,7 @@ use super::row::{self, STREAM_COLUMNS};
 pub(super) struct Known<'a> {
     pub(super) connection: &'a Connection,
     pub(super) recent: &'a RecentEntries,
+    pub(super) growth: &'a Growth,
     /// The last id that was given to a stream.
     pub(super) last_id: &'a mut u64,
 }
@@ -27,12 +30,21 @@ impl Known<'_> {
         let connection = self.connection;
         match need {
             Need::Name(name) => {
-                let found = stream_by_name(connection, &name)?;
+                let found = match self.growth.shared().get(&name) {
+                    Some(stream) => Some(StreamState::clone(&stream)),
+                    None => stream_by_name(connection, &name)?,
+                };
                 facts.learn_name(name, found);
             }
-            Need::Stream(id) => facts.learn_stream(stream_by_id(connection, id)?),
+            Need::Stream(id) => facts.learn_stream(match self.growth.stream(id) {
+                Some(stream) => stream.clone(),
+                None => stream_by_id(connection, id)?,
+            }),
             Need::Producer(stream, producer) => {
-                let state = producer_state(connection, stream, &producer)?;
+                let state = match self.growth.producer(stream, &producer) {
+                    Some(state) => Some(state),
+                    None => producer_state(connection, stream, &producer)?,
+                };
                 facts.learn_producer(stream, producer, state);
             }
             Need::Keys(stream, asked) => {
@@ -71,7 +83,7 @@ pub(super) fn stream_by_name(
         .optional()
 }
 
-fn stream_by_id(connection: &Connection, id: StreamId) -> Result<StreamState> {
+pub(super) fn stream_by_id(connection: &Connection, id: StreamId) -> Result<StreamState> {
     connection
         .prepare_cached(&format!(
             "SELECT {STREAM_COLUMNS} FROM streams WHERE id = ?1"
@@ -118,9 +130,14 @@ fn seen_keys(
 
 fn entry(connection: &Connection, writer: StreamId, position: u64) -> Result<Bytes> {
     connection
-        .prepare_cached("SELECT data FROM entries WHERE stream = ?1 AND position = ?2")?
+        .prepare_cached(
+            "SELECT position, count, data FROM entries WHERE stream = ?1 AND position >= ?2 ORDER BY position LIMIT 1",
+        )?
         .query_row([writer.0.cast_signed(), position.cast_signed()], |found| {
-            Ok(Bytes::from(found.get::<_, Vec<u8>>(0)?))
+            match Bundle::read(found)?.entries_from(position).next().transpose()? {
+                Some((at, data)) if at == position => Ok(Bytes::copy_from_slice(data)),
+                Some(_) | None => Err(rusqlite::Error::QueryReturnedNoRows),
+            }
         })
 }
 

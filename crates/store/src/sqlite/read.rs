@@ -1,5 +1,8 @@
 //! What readers ask for, each inside of one snapshot.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use holm_thread_log::{
     Document, DocumentKey, DocumentQuery, Offset, Order, Page, PageEntries, Presence, ReadFrom,
     ReadPlan, Seen, Segment, StreamName, StreamState, Timestamp, visible,
@@ -7,6 +10,7 @@ use holm_thread_log::{
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, Result, params_from_iter};
 
+use super::bundle::Bundle;
 use super::lookup;
 use super::recent::RecentEntries;
 use super::row::{self, STREAM_COLUMNS};
@@ -17,6 +21,32 @@ pub(super) fn head(
     now: Timestamp,
 ) -> Result<Seen<StreamState>> {
     Ok(visible(lookup::stream_by_name(connection, name)?, now))
+}
+
+/// The page, if all of it is in memory: what followers ask for. A gap is left to [`page`].
+pub(super) fn page_in_memory(
+    recent: &RecentEntries,
+    grown: &StreamState,
+    wanted: &Wanted,
+) -> Option<Seen<Page>> {
+    let stream = match visible(Some(grown.clone()), wanted.now) {
+        Ok(stream) => stream,
+        Err(unseen) => return Some(Err(unseen)),
+    };
+    let plan = match ReadPlan::new(&stream, wanted.from) {
+        Ok(plan) => plan,
+        Err(unseen) => return Some(Err(unseen)),
+    };
+    let mut entries = PageEntries::new(&stream.content_type, wanted.bytes_max);
+    for segment in plan.segments() {
+        let (mut next, end) = (segment.after + 1, segment.through + 1);
+        match push_recent(recent, *segment, &mut next, end, wanted, &mut entries) {
+            Progress::Whole => {}
+            Progress::Full => break,
+            Progress::Missing => return None,
+        }
+    }
+    Some(Ok(plan.page(stream, entries)))
 }
 
 /// What a reader wants.
@@ -32,9 +62,14 @@ pub(super) struct Wanted {
 pub(super) fn page(
     connection: &Connection,
     recent: &RecentEntries,
+    grown: Option<&StreamState>,
     wanted: &Wanted,
 ) -> Result<Option<Seen<Page>>> {
-    let stream = match head(connection, &wanted.name, wanted.now)? {
+    let found = match grown {
+        Some(grown) => visible(Some(grown.clone()), wanted.now),
+        None => head(connection, &wanted.name, wanted.now)?,
+    };
+    let stream = match found {
         Ok(stream) => stream,
         Err(unseen) => return Ok(Some(Err(unseen))),
     };
@@ -44,7 +79,7 @@ pub(super) fn page(
     };
     let mut entries = PageEntries::new(&stream.content_type, wanted.bytes_max);
     for segment in plan.segments() {
-        match read_segment(connection, recent, *segment, wanted.bytes_max, &mut entries)? {
+        match read_segment(connection, recent, *segment, wanted, &mut entries)? {
             Progress::Whole => {}
             Progress::Full => break,
             Progress::Missing => return Ok(None),
@@ -66,50 +101,70 @@ fn read_segment(
     connection: &Connection,
     recent: &RecentEntries,
     segment: Segment,
-    bytes_max: usize,
+    wanted: &Wanted,
     entries: &mut PageEntries,
 ) -> Result<Progress> {
     let mut statement = connection.prepare_cached(
-        "SELECT position, data FROM entries WHERE stream = ?1 AND position > ?2 AND position <= ?3 ORDER BY position",
+        "SELECT position, count, data FROM entries WHERE stream = ?1 AND position > ?2 ORDER BY position",
     )?;
     let writer = segment.writer;
-    let mut rows = statement.query([
-        writer.0.cast_signed(),
-        segment.after.cast_signed(),
-        segment.through.cast_signed(),
-    ])?;
-    let mut next = segment.after + 1;
+    let mut rows = statement.query([writer.0.cast_signed(), segment.after.cast_signed()])?;
+    let (mut next, end) = (segment.after + 1, segment.through + 1);
     loop {
-        let found = rows.next()?;
-        let until = match found {
-            Some(found) => row::unsigned(found, 0)?,
-            None => segment.through + 1,
-        };
+        let bundle = rows.next()?.map(Bundle::read).transpose()?;
+        let until = bundle.map_or(end, |bundle| bundle.first.min(end));
         // What has not moved yet lies between.
-        while next < until {
-            let held = recent.range(writer, next, until, bytes_max);
-            if held.is_empty() {
-                return Ok(Progress::Missing);
-            }
-            for data in held {
-                if !entries.push(&data, Offset::new(writer, next)) {
-                    return Ok(Progress::Full);
-                }
-                next += 1;
-            }
+        match push_recent(recent, segment, &mut next, until, wanted, entries) {
+            Progress::Whole => {}
+            progress @ (Progress::Full | Progress::Missing) => return Ok(progress),
         }
-        let Some(found) = found else {
+        let Some(bundle) = bundle else {
             return Ok(Progress::Whole);
         };
-        if !entries.push(found.get_ref(1)?.as_blob()?, Offset::new(writer, next)) {
-            return Ok(Progress::Full);
+        for entry in bundle.entries_from(next) {
+            let (position, data) = entry?;
+            if position >= end {
+                return Ok(Progress::Whole);
+            }
+            if !entries.push(data, Offset::new(writer, position)) {
+                return Ok(Progress::Full);
+            }
+            next = position + 1;
         }
-        next += 1;
+        if next >= end {
+            return Ok(Progress::Whole);
+        }
     }
 }
 
+/// Takes entries from memory, up to a position.
+fn push_recent(
+    recent: &RecentEntries,
+    segment: Segment,
+    next: &mut u64,
+    until: u64,
+    wanted: &Wanted,
+    entries: &mut PageEntries,
+) -> Progress {
+    while *next < until {
+        let held = recent.range(segment.writer, *next, until, wanted.bytes_max);
+        if held.is_empty() {
+            return Progress::Missing;
+        }
+        for data in held {
+            if !entries.push(&data, Offset::new(segment.writer, *next)) {
+                return Progress::Full;
+            }
+            *next += 1;
+        }
+    }
+    Progress::Whole
+}
+
+/// `grown` was looked at before the snapshot.
 pub(super) fn list(
     connection: &Connection,
+    grown: &HashMap<StreamName, Arc<StreamState>>,
     prefix: &str,
     after: Option<&StreamName>,
     limit: usize,
@@ -124,7 +179,13 @@ pub(super) fn list(
     while streams.len() < limit
         && let Some(found) = rows.next()?
     {
-        let stream = row::stream(found)?;
+        let mut stream = row::stream(found)?;
+        if let Some(grown) = grown
+            .get(&stream.name)
+            .filter(|grown| grown.id == stream.id)
+        {
+            stream = StreamState::clone(grown);
+        }
         if !stream.name.as_str().starts_with(prefix) {
             break;
         }

@@ -9,23 +9,25 @@
 //! - Rows that have moved are removed from the front, when all before them have moved too. After a crash, those that are in `entries`
 //!   are known to have moved.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use holm_thread_log::{NewEntry, StreamId, StreamName};
+use holm_thread_log::{Changes, NewEntry, StreamId, StreamName};
 use rusqlite::{Connection, Result, params};
 
+use super::bundle::{self, Packer};
+use super::growth::{Carried, Growth};
 use super::row;
 
 /// Bigger ones fill pages of their own, and go to `entries` at once.
-const ENTRY_BYTES_MAX: usize = 16 << 10;
+pub(super) const ENTRY_BYTES_MAX: usize = 16 << 10;
 
 /// What an entry costs in memory beside its data.
 const OVERHEAD_BYTES: usize = 200;
 
 /// How many of one stream move together, and so change as few pages as can be.
-const TOGETHER: usize = 256;
+const TOGETHER: usize = 64;
 
 type Key = (StreamId, u64);
 
@@ -78,6 +80,9 @@ pub(super) struct Recent {
     bytes: usize,
     bytes_max: usize,
     last_row: i64,
+    /// The first row that may still be in the table, and that of the transaction that is being made.
+    first_row: i64,
+    next_first_row: i64,
     /// What the transaction that is being made has added and moved.
     added: Vec<(i64, Key, usize)>,
     moved: HashSet<Key>,
@@ -95,16 +100,23 @@ impl Recent {
             bytes: 0,
             bytes_max,
             last_row: 0,
+            first_row: 0,
+            next_first_row: 0,
             added: Vec::new(),
             moved: HashSet::new(),
             kept_for_readers: HashSet::new(),
         };
-        let last = "SELECT ifnull(max(row), 0) FROM recent_entries";
-        recent.last_row = connection.query_row(last, [], |found| found.get(0))?;
+        let ends = "SELECT ifnull(min(row), 1), ifnull(max(row), 0) FROM recent_entries";
+        (recent.first_row, recent.last_row) =
+            connection.query_row(ends, [], |found| Ok((found.get(0)?, found.get(1)?)))?;
+        recent.next_first_row = recent.first_row;
         let mut statement = connection.prepare(
             "SELECT row, stream, position, data FROM recent_entries AS recent
              WHERE EXISTS (SELECT 1 FROM streams WHERE id = recent.stream)
-               AND NOT EXISTS (SELECT 1 FROM entries WHERE stream = recent.stream AND position = recent.position)",
+               AND recent.position <= ifnull(
+                   (SELECT position - ifnull(count, 1) FROM entries
+                    WHERE stream = recent.stream AND position >= recent.position ORDER BY position LIMIT 1),
+                   recent.position)",
         )?;
         let mut rows = statement.query([])?;
         while let Some(found) = rows.next()? {
@@ -122,17 +134,25 @@ impl Recent {
 
     /// Writes new entries, in the caller's transaction. They are in memory before they are durable; nobody looks for them before
     /// the row of their stream says that they are there.
-    pub(super) fn add(&mut self, connection: &Connection, entries: &[NewEntry]) -> Result<()> {
-        for entry in entries {
+    pub(super) fn add(
+        &mut self,
+        connection: &Connection,
+        changes: &Changes,
+        growth: &Growth,
+    ) -> Result<()> {
+        for entry in &changes.entries {
             let key = (entry.stream, entry.position);
             if entry.data.len() > ENTRY_BYTES_MAX {
-                insert(connection, key, &entry.data)?;
+                bundle::insert(connection, key.0, key.1, None, &entry.data)?;
                 continue;
             }
             let row = self.last_row + 1;
-            connection
-                .prepare_cached("INSERT INTO recent_entries (row, stream, position, data) VALUES (?1, ?2, ?3, ?4)")?
-                .execute(params![row, key.0.0.cast_signed(), key.1.cast_signed(), &*entry.data])?;
+            insert_recent(
+                connection,
+                row,
+                entry,
+                growth.carried(changes, key.0, key.1),
+            )?;
             self.last_row = row;
             self.added.push((row, key, entry.data.len()));
             self.shared.lock().insert(key, entry.data.clone());
@@ -141,12 +161,13 @@ impl Recent {
     }
 
     /// Moves some to where they stay, if there are many: more than have come, so that they do not become more and more. Not those
-    /// of streams that the same transaction removes.
+    /// of streams that the same transaction removes. Says of which streams.
     pub(super) fn move_some(
         &mut self,
         connection: &Connection,
         removed: &BTreeMap<StreamId, StreamName>,
-    ) -> Result<()> {
+    ) -> Result<BTreeSet<StreamId>> {
+        let mut streams = BTreeSet::new();
         let budget = TOGETHER.max(self.added.len() * 2);
         let (mut bytes, mut oldest_left) = (self.bytes, None);
         for (row, key) in &self.rows {
@@ -159,27 +180,39 @@ impl Recent {
                 oldest_left = Some(*row);
                 break;
             }
+            streams.insert(*stream);
             let of_stream = self.row_of.range((*stream, 0)..=(*stream, u64::MAX));
+            let mut packer = Packer::new(connection, *stream);
             for (key, (_, size)) in of_stream.take(left) {
                 if let Some(data) = self.shared.get(key.0, key.1) {
-                    insert(connection, *key, &data)?;
+                    packer.push(key.1, data)?;
                 }
                 self.moved.insert(*key);
                 bytes = bytes.saturating_sub(size + OVERHEAD_BYTES);
             }
-        }
-        if self.moved.is_empty() {
-            return Ok(());
+            packer.finish()?;
         }
         let first_added = self.added.first().map(|(row, ..)| *row);
         let end = oldest_left.or(first_added).unwrap_or(self.last_row + 1);
-        connection
-            .prepare_cached("DELETE FROM recent_entries WHERE row < ?1")?
-            .execute([end])?;
+        self.remove_moved(connection, end, budget)?;
+        Ok(streams)
+    }
+
+    /// Removes rows before this one: not all at once, since one row that has not moved keeps thousands that have.
+    fn remove_moved(&mut self, connection: &Connection, end: i64, budget: usize) -> Result<()> {
+        let budget = i64::try_from(budget).unwrap_or(i64::MAX);
+        let end = end.min(self.first_row.saturating_add(budget));
+        if end > self.first_row {
+            connection
+                .prepare_cached("DELETE FROM recent_entries WHERE row < ?1")?
+                .execute([end])?;
+            self.next_first_row = end;
+        }
         Ok(())
     }
 
     pub(super) fn committed(&mut self, removed: &BTreeMap<StreamId, StreamName>) {
+        self.first_row = self.next_first_row;
         for (row, key, size) in std::mem::take(&mut self.added) {
             self.remember(row, key, size);
         }
@@ -212,6 +245,7 @@ impl Recent {
         if let Some((first, ..)) = self.added.first() {
             self.last_row = first - 1;
         }
+        self.next_first_row = self.first_row;
         self.added.clear();
         self.moved.clear();
     }
@@ -230,9 +264,29 @@ impl Recent {
     }
 }
 
-fn insert(connection: &Connection, key: Key, data: &[u8]) -> Result<()> {
+fn insert_recent(
+    connection: &Connection,
+    row: i64,
+    entry: &NewEntry,
+    carried: Option<Carried<'_>>,
+) -> Result<()> {
+    let state = carried.as_ref().map(|carried| carried.state);
+    let producer = carried.as_ref().and_then(|carried| carried.producer);
     connection
-        .prepare_cached("INSERT INTO entries (stream, position, data) VALUES (?1, ?2, ?3)")?
-        .execute(params![key.0.0.cast_signed(), key.1.cast_signed(), data])?;
+        .prepare_cached(
+            "INSERT INTO recent_entries (row, stream, position, data, last_access, stream_seq, producer, epoch, last_seq)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .execute(params![
+            row,
+            entry.stream.0.cast_signed(),
+            entry.position.cast_signed(),
+            &*entry.data,
+            state.map(|state| state.last_access.0),
+            state.and_then(|state| state.last_stream_seq.as_deref()),
+            producer.map(|(producer, _)| producer.as_str()),
+            producer.map(|(_, state)| state.epoch.cast_signed()),
+            producer.map(|(_, state)| state.last_seq.cast_signed()),
+        ])?;
     Ok(())
 }

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use holm_thread_log::{Changes, Document, DocumentKey, Ending, Existence, StreamId, StreamState};
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Result, params};
+use holm_thread_log::{
+    Changes, Document, DocumentKey, Ending, Existence, ProducerId, ProducerState, StreamId,
+    StreamState,
+};
+use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
+use super::growth::Growth;
 use super::recent::Recent;
 use super::row;
 
@@ -16,32 +20,24 @@ const PUT_STREAM: &str = "
     ON CONFLICT (id) DO UPDATE SET last_access = ?7, last_seen = ?8, closed = ?9, deleted = ?10, tail_position = ?16,
         size_bytes = ?17, forks = ?18, stream_seq = ?19, deadline = ?20";
 
-/// Writes everything but the counter of ids, in the order of the fields.
+/// Writes everything but the counter of ids, in the order of the fields. What goes with the entries is written with them alone.
 pub(super) fn changes(
     connection: &Connection,
     changes: &Changes,
     recent: &mut Recent,
+    growth: &Growth,
 ) -> Result<()> {
     remove_streams(connection, changes.removed.keys())?;
-    if !changes.streams.is_empty() {
-        let mut statement = connection.prepare_cached(PUT_STREAM)?;
-        for stream in changes.streams.values() {
-            put_stream(&mut statement, stream)?;
+    for (id, state) in &changes.streams {
+        if !growth.is_carried(*id) {
+            stream(connection, state)?;
+            growth.write_producers(connection, *id)?;
         }
     }
-    recent.add(connection, &changes.entries)?;
-    if !changes.producers.is_empty() {
-        let mut statement = connection.prepare_cached(
-            "INSERT INTO producers (stream, producer, epoch, last_seq) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (stream, producer) DO UPDATE SET epoch = ?3, last_seq = ?4",
-        )?;
-        for ((stream, producer), state) in &changes.producers {
-            statement.execute(params![
-                stream.0.cast_signed(),
-                producer.as_str(),
-                state.epoch.cast_signed(),
-                state.last_seq.cast_signed()
-            ])?;
+    recent.add(connection, changes, growth)?;
+    for ((stream, name), state) in &changes.producers {
+        if !growth.is_carried(*stream) {
+            producer(connection, *stream, name, *state)?;
         }
     }
     if !changes.keys.is_empty() {
@@ -88,7 +84,24 @@ fn remove_streams<'a>(
     Ok(())
 }
 
-fn put_stream(statement: &mut CachedStatement<'_>, stream: &StreamState) -> Result<()> {
+pub(super) fn producer(
+    connection: &Connection,
+    stream: StreamId,
+    producer: &ProducerId,
+    state: ProducerState,
+) -> Result<()> {
+    let sql = "INSERT INTO producers (stream, producer, epoch, last_seq) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (stream, producer) DO UPDATE SET epoch = ?3, last_seq = ?4";
+    connection.prepare_cached(sql)?.execute(params![
+        stream.0.cast_signed(),
+        producer.as_str(),
+        state.epoch.cast_signed(),
+        state.last_seq.cast_signed()
+    ])?;
+    Ok(())
+}
+
+pub(super) fn stream(connection: &Connection, stream: &StreamState) -> Result<()> {
     let (lifetime_kind, lifetime_value) = row::lifetime(stream.lifetime);
     let origin = stream.origin.as_ref();
     let inherited = match stream.inherited.as_slice() {
@@ -98,7 +111,7 @@ fn put_stream(statement: &mut CachedStatement<'_>, stream: &StreamState) -> Resu
             Some(text.map_err(|source| rusqlite::Error::ToSqlConversionFailure(source.into()))?)
         }
     };
-    statement.execute(params![
+    connection.prepare_cached(PUT_STREAM)?.execute(params![
         stream.id.0.cast_signed(),
         stream.name.as_str(),
         stream.content_type.as_str(),

@@ -2,6 +2,7 @@
 
 mod contract;
 mod disk;
+mod growth;
 mod kill;
 mod model;
 mod moving;

@@ -90,6 +90,9 @@ impl Draft<'_> {
                 .insert((stream.id, claim.producer.clone()), state);
         }
         let appended = appended(&stream, producer);
+        if is_added && stream.ending == Ending::Open {
+            self.changes.grown.insert(stream.id);
+        }
         self.put(stream);
         Ok(match (is_added, &append.payload) {
             (true, _) => Outcome::Appended(appended),
