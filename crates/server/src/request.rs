@@ -1,6 +1,10 @@
 //! What every request passes through: an id for it, a span in the log, and the figures.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::pin::Pin;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -72,8 +76,16 @@ fn id_of(request: &Request) -> String {
         Some(id) if !id.is_empty() && id.len() <= ID_LENGTH_MAX && id.bytes().all(is_fine) => {
             id.to_owned()
         }
-        Some(_) | None => holm_sandbox_linux::random_hex(),
+        Some(_) | None => new_id(),
     }
+}
+
+/// One that no other request of any server has, as good as certainly: asking the kernel for each would cost more than the rest of it.
+fn new_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let number = HASHER.hash_one(COUNT.fetch_add(1, Ordering::Relaxed));
+    format!("{number:016x}")
 }
 
 fn part_of(path: &str) -> Part {

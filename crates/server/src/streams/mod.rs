@@ -28,7 +28,7 @@ pub(crate) mod subscriptions;
 use axum::extract::Request;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, ORIGIN, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -60,21 +60,29 @@ pub(crate) async fn answer(state: &AppState, request: Request) -> Response {
         for_browsers(response.headers_mut(), Answer::Preflight);
         return response;
     }
+    // Nobody keeps the answer to a change for others: who is no browser need not have what browsers ask for.
+    let is_for_all = matches!(*request.method(), Method::GET | Method::HEAD);
+    let kind = if is_for_all || request.headers().contains_key(ORIGIN) {
+        Answer::ToBrowser
+    } else {
+        Answer::ToOthers
+    };
     let handle = async |request| {
         handle(state, request)
             .await
             .unwrap_or_else(IntoResponse::into_response)
     };
     let mut response = keep_place(request, handle).await;
-    for_browsers(response.headers_mut(), Answer::Proper);
+    for_browsers(response.headers_mut(), kind);
     response
 }
 
-/// To what browsers ask: whether they may ask, or what they want.
+/// Who an answer is for, and to what: whether they may ask, or what they want.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Preflight,
-    Proper,
+    ToBrowser,
+    ToOthers,
 }
 
 async fn handle(state: &AppState, request: Request) -> Result<Response> {
@@ -141,13 +149,16 @@ fn unexpected(outcome: &Outcome) -> StreamError {
     StreamError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
 }
 
-/// What browsers need in every answer. There are no cookies here, so any page may ask that has a key.
+/// What browsers need. There are no cookies here, so any page may ask that has a key.
 fn for_browsers(headers: &mut HeaderMap, kind: Answer) {
     let mut insert = |name: HeaderName, text: &'static str| {
         headers.insert(name, HeaderValue::from_static(text));
     };
     insert(X_CONTENT_TYPE_OPTIONS, "nosniff");
     insert(RESOURCE_POLICY, "cross-origin");
+    if kind == Answer::ToOthers {
+        return;
+    }
     insert(ACCESS_CONTROL_ALLOW_ORIGIN, "*");
     insert(ACCESS_CONTROL_EXPOSE_HEADERS, headers::EXPOSED);
     if kind == Answer::Preflight {

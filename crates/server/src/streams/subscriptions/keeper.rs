@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use holm_thread_log::subscription::{LinkType, Problem, Subscription, Tails};
 use holm_thread_log::{
-    Command, Content, DocumentKey, DocumentQuery, DocumentWrite, Expect, Offset, Order, Refusal,
-    StoreError, StreamName, StreamStore, Unseen,
+    Command, Content, Document, DocumentKey, DocumentQuery, DocumentWrite, Expect, Offset, Order,
+    Refusal, StoreError, StreamName, StreamStore, Unseen,
 };
-use tokio::sync::{OnceCell, Semaphore, watch};
+use tokio::sync::{Notify, OnceCell, Semaphore, watch};
 
 use super::super::access::{shown_name, stored_name};
 use super::super::now;
@@ -48,6 +48,8 @@ pub(crate) struct Keeper {
     /// Rises when what is known is no longer true.
     changes: AtomicU64,
     pub(super) calls: Arc<Semaphore>,
+    /// Somebody has made a subscription.
+    pub(super) made: Notify,
 }
 
 /// The subscriptions of an organisation, as they were a moment ago.
@@ -134,6 +136,7 @@ impl Keeper {
             known: Mutex::default(),
             changes: AtomicU64::new(0),
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            made: Notify::new(),
         }
     }
 
@@ -220,6 +223,7 @@ impl Keeper {
             };
             if self.write(write).await?.is_ok() {
                 self.forget(&made.organization);
+                self.made.notify_one();
                 // Streams that were made meanwhile are news.
                 self.compare(&made).await?;
                 return Ok((Creation::Made, made));
@@ -375,19 +379,29 @@ impl Keeper {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) async fn list(&self, terms: Vec<String>) -> Result<Vec<Subscription>> {
-        let mut found = Vec::new();
-        let mut query = DocumentQuery {
+    pub(super) async fn page(
+        &self,
+        terms: Vec<String>,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentKey, Document)>> {
+        let query = DocumentQuery {
             collection: COLLECTION.to_owned(),
             terms,
             order: Order::Ascending,
-            after: None,
-            limit: PAGE,
+            after,
+            limit,
         };
+        Ok(self.streams.documents(&query).await?)
+    }
+
+    pub(super) async fn list(&self, terms: Vec<String>) -> Result<Vec<Subscription>> {
+        let mut found = Vec::new();
+        let mut after = None;
         loop {
-            let page = self.streams.documents(&query).await?;
+            let page = self.page(terms.clone(), after, PAGE).await?;
             let is_last = page.len() < PAGE;
-            query.after = page.last().map(|(key, _)| key.id.clone());
+            after = page.last().map(|(key, _)| key.id.clone());
             let parsed = page
                 .iter()
                 .filter_map(|(key, document)| parse(key, &document.content.body));

@@ -31,9 +31,21 @@ const TICK: Duration = Duration::from_millis(500);
 const TRIES_MAX: usize = 20;
 
 impl Keeper {
-    /// Follows the streams and the clock, for as long as the server lives.
+    /// Follows the streams and the clock, for as long as the server lives. Without subscriptions, nobody need hear of each append.
     pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            while !self.are_there_any().await {
+                // Another server may make one, and hears of its streams itself; so there is time.
+                drop(tokio::time::timeout(TICK, self.made.notified()).await);
+            }
+            self.follow().await;
+        }
+    }
+
+    /// Until there are no subscriptions any more.
+    async fn follow(self: &Arc<Self>) {
         let mut feed = self.streams.feed();
+        // What happened before the feed began is found by comparing.
         self.compare_all().await;
         let mut clock = tokio::time::interval(TICK);
         clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -43,7 +55,24 @@ impl Keeper {
                     Fed::Changed(name) => self.grown(&name).await,
                     Fed::Missed => self.compare_all().await,
                 },
-                _ = clock.tick() => self.look_at_clocks().await,
+                _ = clock.tick() => {
+                    if !self.are_there_any().await {
+                        return;
+                    }
+                    self.look_at_clocks().await;
+                }
+            }
+        }
+    }
+
+    async fn are_there_any(&self) -> bool {
+        let any = self.page(Vec::new(), None, 1).await;
+        match any {
+            Ok(page) => !page.is_empty(),
+            // Then there may be.
+            Err(failure) => {
+                log(&failure);
+                true
             }
         }
     }
