@@ -29,7 +29,7 @@ use crate::facts::{Facts, Known, Need};
 use crate::json;
 use crate::name::StreamName;
 use crate::offset::StreamId;
-use crate::rules::{Event, Judgement, Rules, What};
+use crate::rules::{Event, Judgement, Rules, Standing, What};
 use crate::state::{Presence, StreamState};
 
 /// Commands that are stored together. Each sees what those before it did.
@@ -207,15 +207,15 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Lets the rules have their say, and writes what follows.
+    /// Lets the rules have their say, and writes what follows. Says what the writer is then.
     fn ask_rules(
         &mut self,
         stream: &StreamState,
         what: What<'_>,
         writer: Option<&Writer>,
-    ) -> Step<()> {
+    ) -> Step<Standing> {
         let Some(key) = self.rules.row(&stream.name) else {
-            return Ok(());
+            return Ok(Standing::Welcome);
         };
         let row = self.document(&key)?;
         let event = Event {
@@ -226,7 +226,10 @@ impl Draft<'_> {
             now: self.now,
         };
         match self.rules.judge(&event) {
-            Judgement::Accept { documents } => self.write(&documents),
+            Judgement::Accept { documents, writer } => {
+                self.write(&documents)?;
+                Ok(writer)
+            }
             Judgement::Refuse { code, message } => Err(Refusal::Rule { code, message }.into()),
         }
     }
@@ -320,10 +323,21 @@ fn check_writer(stream: &StreamState, writer: Option<&Writer>) -> Result<(), Ref
     }
 }
 
+/// What a writer's last word may take beyond what it may fill: that it has ended can always be said.
+const LAST_WORD_BYTES: u64 = 64 << 10;
+
 /// Whether the stream is as large as its writer may make it, at most. The owner may make it larger.
-fn check_size(stream: &StreamState, writer: Option<&Writer>) -> Result<(), Refusal> {
+fn check_size(
+    stream: &StreamState,
+    writer: Option<&Writer>,
+    standing: Standing,
+) -> Result<(), Refusal> {
     let bytes_max = writer.map_or(u64::MAX, |writer| writer.stream_bytes_max);
-    if stream.size_bytes > bytes_max {
+    let beyond = match standing {
+        Standing::Welcome => 0,
+        Standing::Done => LAST_WORD_BYTES,
+    };
+    if stream.size_bytes > bytes_max.saturating_add(beyond) {
         return Err(Refusal::StreamFull { bytes_max });
     }
     Ok(())

@@ -53,7 +53,7 @@ pub use name::{NAME_LENGTH_MAX, NameError, StreamName};
 pub use offset::{Offset, OffsetError, ReadFrom, StreamId};
 pub use page::{Entry, Page, PageEntries};
 pub use producer::{Claim, ProducerId, ProducerState};
-pub use rules::{Event, Judgement, NoRules, Rules, What};
+pub use rules::{Event, Judgement, NoRules, Rules, Standing, What};
 pub use segment::Segment;
 pub use state::{Ending, Existence, Origin, Presence, StreamState};
 pub use store::{

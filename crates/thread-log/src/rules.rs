@@ -45,12 +45,18 @@ pub enum What<'a> {
 pub enum Judgement {
     Accept {
         documents: Vec<DocumentWrite>,
+        writer: Standing,
     },
     /// The code is for machines, the message for people.
-    Refuse {
-        code: &'static str,
-        message: String,
-    },
+    Refuse { code: &'static str, message: String },
+}
+
+/// What the writer is after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    Welcome,
+    /// It was its last word. There is room for that also in a stream that is full.
+    Done,
 }
 
 /// Streams that are only streams.
@@ -65,6 +71,7 @@ impl Rules for NoRules {
     fn judge(&self, _event: &Event<'_>) -> Judgement {
         Judgement::Accept {
             documents: Vec::new(),
+            writer: Standing::Welcome,
         }
     }
 }

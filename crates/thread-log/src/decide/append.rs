@@ -73,14 +73,15 @@ impl Draft<'_> {
         let is_added = match entry_of(new) {
             Some((data, keys)) => {
                 self.add_entry(&mut stream, data, keys);
-                check_size(&stream, append.writer.as_ref())?;
                 true
             }
             None => false,
         };
         let is_changed = is_added || stream.ending == Ending::Closed;
         if is_changed {
-            self.ask_rules(&stream, What::Appended(&told), append.writer.as_ref())?;
+            let writer = append.writer.as_ref();
+            let standing = self.ask_rules(&stream, What::Appended(&told), writer)?;
+            check_size(&stream, writer, standing)?;
             self.write(&append.documents)?;
             self.wake(&stream);
         }

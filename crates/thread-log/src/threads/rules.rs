@@ -7,7 +7,7 @@ use super::signal::{Parent, RunId, Signal};
 use crate::command::Message;
 use crate::document::{Content, DocumentKey, DocumentWrite, Expect};
 use crate::name::StreamName;
-use crate::rules::{Event, Judgement, Rules, What};
+use crate::rules::{Event, Judgement, Rules, Standing, What};
 
 /// Where rows are kept.
 pub const COLLECTION: &str = "threads";
@@ -49,7 +49,7 @@ impl Rules for ThreadRules {
 
     fn judge(&self, event: &Event<'_>) -> Judgement {
         match judge(event) {
-            Ok(documents) => Judgement::Accept { documents },
+            Ok((documents, writer)) => Judgement::Accept { documents, writer },
             Err(Refused { code, message }) => Judgement::Refuse { code, message },
         }
     }
@@ -71,9 +71,9 @@ fn refused(code: &'static str, message: impl Into<String>) -> Refused {
     }
 }
 
-fn judge(event: &Event<'_>) -> Result<Vec<DocumentWrite>, Refused> {
+fn judge(event: &Event<'_>) -> Result<(Vec<DocumentWrite>, Standing), Refused> {
     let Some((organization, thread)) = ThreadId::of_stored(&event.stream.name) else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Standing::Welcome));
     };
     if !event.stream.content_type.is_json() {
         let message = "a thread's stream holds JSON: make it with `Content-Type: application/json`";
@@ -89,7 +89,7 @@ fn judge(event: &Event<'_>) -> Result<Vec<DocumentWrite>, Refused> {
     }
     let messages: &[Message] = match event.what {
         What::Created(messages) | What::Appended(messages) => messages,
-        What::Heartbeat => return Ok(Vec::new()),
+        What::Heartbeat => return Ok((Vec::new(), Standing::Welcome)),
     };
     for message in messages {
         let entry = ThreadEntry::parse(&message.data)
@@ -97,15 +97,20 @@ fn judge(event: &Event<'_>) -> Result<Vec<DocumentWrite>, Refused> {
         row.check_entry(&entry, event.writer)?;
         row.apply(&entry);
     }
+    let standing = match event.writer.map(|writer| row.check_writer(writer)) {
+        Some(Err(_)) => Standing::Done,
+        Some(Ok(())) | None => Standing::Welcome,
+    };
     // Most entries change nothing in the row: then it is not written.
     if before.as_ref() == Some(&row) {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), standing));
     }
-    Ok(vec![DocumentWrite {
+    let write = DocumentWrite {
         key: row_key(organization, &thread),
         expect: Expect::Anything,
         content: Some(row.to_content(organization)?),
-    }])
+    };
+    Ok((vec![write], standing))
 }
 
 fn stored(content: &Content) -> Result<Row, Refused> {

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use holm_thread_log::{
-    Content, DocumentKey, DocumentWrite, Event, Expect, Judgement, Rules, StreamName, What,
+    Content, DocumentKey, DocumentWrite, Event, Expect, Judgement, Rules, Standing, StreamName,
+    What,
 };
 
 #[derive(Debug)]
@@ -55,6 +56,7 @@ impl Rules for Tally {
         };
         Judgement::Accept {
             documents: vec![write],
+            writer: Standing::Welcome,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Rules that make something follow from entries.
 
 use holm_thread_log::{
-    Content, DocumentKey, DocumentWrite, Event, Expect, Judgement, Rules, StreamName, What,
+    Content, DocumentKey, DocumentWrite, Event, Expect, Judgement, Rules, Standing, StreamName,
+    What,
 };
 
 /// Streams below `t/` have a row with the number of their messages; the writer `ended` may not write there.
@@ -50,6 +51,7 @@ impl Rules for CountMessages {
                     terms: vec!["kind:thread".to_owned(), parity.to_owned()],
                 }),
             }],
+            writer: Standing::Welcome,
         }
     }
 }

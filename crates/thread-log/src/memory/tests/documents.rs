@@ -1,7 +1,7 @@
 //! Rows that follow from entries, and other documents.
 
 use super::*;
-use crate::Writer;
+use crate::{Standing, Writer};
 
 /// Counts messages in a row, and lets nobody write whose run has ended.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ impl Rules for Counting {
         let (What::Created(new) | What::Appended(new)) = event.what else {
             return Judgement::Accept {
                 documents: Vec::new(),
+                writer: Standing::Welcome,
             };
         };
         let body = Bytes::from((count + new.len()).to_string());
@@ -43,6 +44,7 @@ impl Rules for Counting {
                 expect: Expect::Anything,
                 content,
             }],
+            writer: Standing::Welcome,
         }
     }
 }
