@@ -37,6 +37,8 @@ use holm_thread_log::{
     Seen, StreamName, StreamState, StreamStore, Timestamp, Watch, visible,
 };
 
+use rusqlite::Connection;
+
 use self::checkpoint::Log;
 use self::committer::Committer;
 #[cfg(any(test, feature = "testing"))]
@@ -95,6 +97,21 @@ impl SqliteStreams {
     }
 }
 
+impl SqliteStreams {
+    /// Reads of one moment, and returns when memory is no longer behind it.
+    async fn look<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let both =
+            move |connection: &_| Ok((work(connection)?, lookup::last_recent_row(connection)?));
+        let (found, row) = self.readers.read(doing, both).await?;
+        self.grown.published(row).await;
+        Ok(found)
+    }
+}
+
 /// Waits until what was asked for is stored.
 impl Drop for SqliteStreams {
     fn drop(&mut self) {
@@ -140,7 +157,7 @@ impl StreamStore for SqliteStreams {
         }
         let name = name.clone();
         let work = move |connection: &_| read::head(connection, &name, now);
-        self.readers.read("look at a stream", work).await
+        self.look("look at a stream", work).await
     }
 
     async fn read(
@@ -169,7 +186,7 @@ impl StreamStore for SqliteStreams {
             let (wanted, recent) = (wanted.clone(), self.recent.clone());
             let work =
                 move |connection: &_| read::page(connection, &recent, grown.as_deref(), &wanted);
-            if let Some(page) = self.readers.read("read a stream", work).await? {
+            if let Some(page) = self.look("read a stream", work).await? {
                 return Ok(page);
             }
         }
@@ -187,30 +204,28 @@ impl StreamStore for SqliteStreams {
         now: Timestamp,
     ) -> Result<Vec<StreamState>> {
         let (prefix, after) = (prefix.to_owned(), after.cloned());
-        let grown = self.grown.below(&prefix);
+        let grown = self.grown.below(&prefix, after.as_ref());
         let work = move |connection: &_| {
             read::list(connection, &grown, &prefix, after.as_ref(), limit, now)
         };
-        self.readers.read("list streams", work).await
+        self.look("list streams", work).await
     }
 
     async fn overdue(&self, now: Timestamp, limit: usize) -> Result<Vec<StreamName>> {
         let work = move |connection: &_| read::overdue(connection, now, limit);
-        self.readers
-            .read("find streams whose time is over", work)
-            .await
+        self.look("find streams whose time is over", work).await
     }
 
     async fn document(&self, key: &DocumentKey) -> Result<Option<Document>> {
         let key = key.clone();
         let work = move |connection: &_| lookup::document(connection, &key);
-        self.readers.read("read a document", work).await
+        self.look("read a document", work).await
     }
 
     async fn documents(&self, query: &DocumentQuery) -> Result<Vec<(DocumentKey, Document)>> {
         let query = query.clone();
         let work = move |connection: &_| read::documents(connection, &query);
-        self.readers.read("list documents", work).await
+        self.look("list documents", work).await
     }
 
     fn watch(&self, name: &StreamName) -> Watch {

@@ -1,5 +1,6 @@
 //! Names of streams.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -34,6 +35,12 @@ pub enum NameError {
 
 impl StreamName {
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for StreamName {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

@@ -20,7 +20,7 @@ use super::failure::Failure;
 /// How many pages the log has when it is written back: 8 MiB of them.
 const PAGES: i32 = 2048;
 
-/// What the committer takes upon itself, and how often the thread tries to leave no more. A pass is shorter than the one before.
+/// What the committer takes upon itself, and how often the thread tries to leave no more.
 const LEFT_PAGES_MAX: i32 = 128;
 const PASSES_MAX: usize = 6;
 
@@ -130,11 +130,11 @@ fn write_most_back(connection: &Connection, length: &AtomicI32) -> Result<(), Fa
     Ok(())
 }
 
-/// Says how much of the log is in the database.
+/// Says how much of the log is in the database; nothing that one can rely on if somebody else is at it.
 fn write_back(connection: &Connection) -> Result<i32, Failure> {
     let checkpoint = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(2));
     match checkpoint.map_err(|source| Failure::before_commit("write the log back", source)) {
-        Ok(pages) => Ok(pages),
+        Ok(pages) => Ok(i32::max(pages, 0)),
         Err(Failure::Full(_) | Failure::Busy) => Ok(0),
         Err(failure) => Err(failure.made_unknown()),
     }

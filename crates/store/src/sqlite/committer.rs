@@ -28,7 +28,7 @@ use super::{lookup, write};
 const BATCH_COUNT_MAX: usize = 512;
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Of the database, in memory. Twice what the entries that came last may be.
+/// Of the database, in memory: twice what the entries that came last may be, if nobody says otherwise.
 const CACHE_KIBIBYTES: i32 = 16 << 10;
 
 /// Facts that are kept from batch to batch; then all are forgotten, and read again as they are needed.
@@ -208,8 +208,11 @@ impl Committer {
                 return Err(failure);
             }
         };
+        self.options.reach(FaultPoint::Visible)?;
+        // First of all: some see it already, and wait for this.
+        self.growth
+            .committed(changes, &moved, self.recent.last_row());
         self.recent.committed(&changes.removed);
-        self.growth.committed(changes, &moved);
         self.stored_last_id = self.last_id;
         self.are_remains_stuck = false;
         if let Some(stream) = nothing_left_of {

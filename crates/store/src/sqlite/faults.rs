@@ -9,6 +9,8 @@
 pub enum FaultPoint {
     /// In the transaction, not yet committed.
     Written,
+    /// Durable, and in the database for whoever looks there; not yet in memory.
+    Visible,
     /// Durable; nobody knows.
     Committed,
     /// Readers know, and the writers do not.

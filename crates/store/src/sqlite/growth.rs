@@ -6,40 +6,76 @@
 //! - `recent_entries` has it durably: in each transaction, the last entry of a stream carries it. An entry behind the tail that the row
 //!   of its stream has is one that the row does not know of; a new process reads those, and has to write nothing to begin.
 //! - Memory has what the rows would be. Readers look here *before* their snapshot begins: a row is brought up to date before the stream
-//!   is forgotten here, so who finds nothing here finds it there.
+//!   is forgotten here, so who finds nothing here finds it there. Who finds both takes the longer one.
+//! - A commit is in the database a moment before it is in memory. What a reader finds there waits until memory has it too
+//!   ([`GrownStreams::published`]): nobody hears of a document before the entry that it follows from.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::ops::Bound;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use holm_thread_log::{
     Changes, Lifetime, ProducerId, ProducerState, StreamId, StreamName, StreamState, Timestamp,
 };
 use rusqlite::{Connection, Result};
+use tokio::sync::watch;
 
 use super::recent::ENTRY_BYTES_MAX;
 use super::{lookup, row, write};
 
 /// The part that readers see.
-#[derive(Debug, Clone, Default)]
-pub(super) struct GrownStreams(Arc<RwLock<HashMap<StreamName, Arc<StreamState>>>>);
+#[derive(Debug, Clone)]
+pub(super) struct GrownStreams {
+    states: Arc<RwLock<States>>,
+    /// The last row of `recent_entries` that is known here.
+    published: watch::Receiver<i64>,
+}
+
+pub(super) type States = BTreeMap<StreamName, Arc<StreamState>>;
 
 impl GrownStreams {
     pub(super) fn get(&self, name: &StreamName) -> Option<Arc<StreamState>> {
-        let states = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        states.get(name).cloned()
+        self.states().get(name).cloned()
     }
 
-    /// All whose names begin so.
-    pub(super) fn below(&self, prefix: &str) -> HashMap<StreamName, Arc<StreamState>> {
-        let states = self.0.read().unwrap_or_else(PoisonError::into_inner);
+    /// All whose names begin so, after one of them.
+    pub(super) fn below(&self, prefix: &str, after: Option<&StreamName>) -> States {
+        let after = after.map(StreamName::as_str).filter(|name| *name > prefix);
+        let from = after.map_or(Bound::Included(prefix), Bound::Excluded);
+        let states = self.states();
         let below = states
-            .iter()
-            .filter(|(name, _)| name.as_str().starts_with(prefix));
+            .range::<str, _>((from, Bound::Unbounded))
+            .take_while(|(name, _)| name.as_str().starts_with(prefix));
         below
             .map(|(name, state)| (name.clone(), Arc::clone(state)))
             .collect()
     }
+
+    /// Waits until all is known here that a snapshot with this last row has. Without the committer, no more comes.
+    pub(super) async fn published(&self, row: i64) {
+        let mut published = self.published.clone();
+        drop(published.wait_for(|known| *known >= row).await);
+    }
+
+    fn states(&self) -> RwLockReadGuard<'_, States> {
+        self.states.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
+
+/// What a stream is, by its row and by what was found here before.
+pub(super) fn longer(row: Option<StreamState>, grown: Option<&StreamState>) -> Option<StreamState> {
+    match (row, grown) {
+        (Some(row), Some(grown))
+            if grown.id == row.id && grown.tail_position > row.tail_position =>
+        {
+            Some(grown.clone())
+        }
+        (row, _) => row,
+    }
+}
+
+/// A row is written at the latest when so many rows of producers would be written with it.
+const PRODUCERS_MAX: usize = 64;
 
 /// A stream whose row is behind, with those of its producers whose rows are.
 #[derive(Debug)]
@@ -49,9 +85,10 @@ struct Ahead {
 }
 
 /// The committer's part. What a transaction does to it is settled by [`Growth::committed`] or [`Growth::rolled_back`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Growth {
     shared: GrownStreams,
+    publish: watch::Sender<i64>,
     ahead: HashMap<StreamId, Ahead>,
     /// What the transaction that is being made writes with entries only.
     carried: HashMap<StreamId, Option<(ProducerId, ProducerState)>>,
@@ -67,7 +104,7 @@ pub(super) struct Carried<'a> {
 impl Growth {
     /// Reads what the last process has left.
     pub(super) fn read(connection: &Connection) -> Result<Self> {
-        let mut growth = Self::default();
+        let mut all = HashMap::<StreamId, Ahead>::new();
         let mut statement = connection.prepare(
             "SELECT stream, position, length(data), recent.last_access, recent.stream_seq, producer, epoch, last_seq
              FROM recent_entries AS recent JOIN streams ON id = stream WHERE position > tail_position ORDER BY row",
@@ -75,7 +112,7 @@ impl Growth {
         let mut rows = statement.query([])?;
         while let Some(found) = rows.next()? {
             let id = StreamId(row::unsigned(found, 0)?);
-            let mut ahead = match growth.ahead.remove(&id) {
+            let mut ahead = match all.remove(&id) {
                 Some(ahead) => ahead,
                 None => Ahead {
                     state: Arc::new(lookup::stream_by_id(connection, id)?),
@@ -95,12 +132,21 @@ impl Growth {
                 let producer = ProducerState { epoch, last_seq };
                 ahead.producers.insert(row::parsed(found, 5)?, producer);
             }
-            growth.ahead.insert(id, ahead);
+            all.insert(id, ahead);
         }
-        let states = growth.ahead.values();
+        let states = all.values();
         let states = states.map(|ahead| (ahead.state.name.clone(), Arc::clone(&ahead.state)));
-        growth.shared = GrownStreams(Arc::new(RwLock::new(states.collect())));
-        Ok(growth)
+        let (publish, published) = watch::channel(lookup::last_recent_row(connection)?);
+        let shared = GrownStreams {
+            states: Arc::new(RwLock::new(states.collect())),
+            published,
+        };
+        Ok(Self {
+            shared,
+            publish,
+            ahead: all,
+            carried: HashMap::new(),
+        })
     }
 
     pub(super) fn shared(&self) -> GrownStreams {
@@ -116,7 +162,7 @@ impl Growth {
     }
 
     /// Decides which of the changed streams go with their entries: those that have only grown, by entries that wait with the others
-    /// and one producer. One that expires has a row that says when.
+    /// and one producer. One that expires has a row that says when, and one with ever new producers gets its row now and then.
     pub(super) fn plan(&mut self, changes: &Changes) {
         let stays = |id: &&StreamId| {
             let state = changes.streams.get(id);
@@ -135,12 +181,18 @@ impl Growth {
         }
         for ((id, producer), state) in &changes.producers {
             match carried.get_mut(id) {
+                Some(None) if self.has_too_many(*id, producer) => drop(carried.remove(id)),
                 Some(place @ None) => *place = Some((producer.clone(), *state)),
                 Some(Some(_)) => drop(carried.remove(id)),
                 None => {}
             }
         }
         self.carried = carried;
+    }
+
+    fn has_too_many(&self, id: StreamId, with: &ProducerId) -> bool {
+        let producers = self.ahead.get(&id).map(|ahead| &ahead.producers);
+        producers.is_some_and(|known| known.len() >= PRODUCERS_MAX && !known.contains_key(with))
     }
 
     pub(super) fn is_carried(&self, id: StreamId) -> bool {
@@ -196,13 +248,10 @@ impl Growth {
         Ok(())
     }
 
-    /// The transaction is durable: with these changes, and the rows of these streams up to date.
-    pub(super) fn committed(&mut self, changes: &Changes, moved: &BTreeSet<StreamId>) {
-        let mut states = self
-            .shared
-            .0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+    /// The transaction is durable: with these changes, the rows of these streams up to date, and this the last row of entries.
+    pub(super) fn committed(&mut self, changes: &Changes, moved: &BTreeSet<StreamId>, row: i64) {
+        let shared = Arc::clone(&self.shared.states);
+        let mut states = shared.write().unwrap_or_else(PoisonError::into_inner);
         let carried = std::mem::take(&mut self.carried);
         let written = changes
             .streams
@@ -226,6 +275,8 @@ impl Growth {
             ahead.state = state;
             ahead.producers.extend(producer);
         }
+        drop(states);
+        self.publish.send_replace(row);
     }
 
     pub(super) fn rolled_back(&mut self) {

@@ -150,6 +150,13 @@ pub(super) fn document(connection: &Connection, key: &DocumentKey) -> Result<Opt
         .optional()
 }
 
+/// The last row of the entries that came last.
+pub(super) fn last_recent_row(connection: &Connection) -> Result<i64> {
+    connection
+        .prepare_cached("SELECT ifnull(max(row), 0) FROM recent_entries")?
+        .query_row([], |found| found.get(0))
+}
+
 /// The last id that a stream got.
 pub(super) fn last_id(connection: &Connection) -> Result<u64> {
     connection.query_row("SELECT last_id FROM stream_counter", [], |found| {

@@ -1,7 +1,4 @@
-//! What readers ask for, each inside of one snapshot.
-
-use std::collections::HashMap;
-use std::sync::Arc;
+//! What readers ask for, each inside of one snapshot, and with what was in memory before it.
 
 use holm_thread_log::{
     Document, DocumentKey, DocumentQuery, Offset, Order, Page, PageEntries, Presence, ReadFrom,
@@ -11,6 +8,7 @@ use rusqlite::types::ToSql;
 use rusqlite::{Connection, Result, params_from_iter};
 
 use super::bundle::Bundle;
+use super::growth;
 use super::lookup;
 use super::recent::RecentEntries;
 use super::row::{self, STREAM_COLUMNS};
@@ -29,14 +27,8 @@ pub(super) fn page_in_memory(
     grown: &StreamState,
     wanted: &Wanted,
 ) -> Option<Seen<Page>> {
-    let stream = match visible(Some(grown.clone()), wanted.now) {
-        Ok(stream) => stream,
-        Err(unseen) => return Some(Err(unseen)),
-    };
-    let plan = match ReadPlan::new(&stream, wanted.from) {
-        Ok(plan) => plan,
-        Err(unseen) => return Some(Err(unseen)),
-    };
+    let stream = visible(Some(grown.clone()), wanted.now).ok()?;
+    let plan = ReadPlan::new(&stream, wanted.from).ok()?;
     let mut entries = PageEntries::new(&stream.content_type, wanted.bytes_max);
     for segment in plan.segments() {
         let (mut next, end) = (segment.after + 1, segment.through + 1);
@@ -65,11 +57,8 @@ pub(super) fn page(
     grown: Option<&StreamState>,
     wanted: &Wanted,
 ) -> Result<Option<Seen<Page>>> {
-    let found = match grown {
-        Some(grown) => visible(Some(grown.clone()), wanted.now),
-        None => head(connection, &wanted.name, wanted.now)?,
-    };
-    let stream = match found {
+    let row = lookup::stream_by_name(connection, &wanted.name)?;
+    let stream = match visible(growth::longer(row, grown), wanted.now) {
         Ok(stream) => stream,
         Err(unseen) => return Ok(Some(Err(unseen))),
     };
@@ -105,10 +94,15 @@ fn read_segment(
     entries: &mut PageEntries,
 ) -> Result<Progress> {
     let mut statement = connection.prepare_cached(
-        "SELECT position, count, data FROM entries WHERE stream = ?1 AND position > ?2 ORDER BY position",
+        "SELECT position, count, data FROM entries
+         WHERE stream = ?1 AND position > ?2 AND position - ifnull(count, 1) < ?3 ORDER BY position",
     )?;
     let writer = segment.writer;
-    let mut rows = statement.query([writer.0.cast_signed(), segment.after.cast_signed()])?;
+    let mut rows = statement.query([
+        writer.0.cast_signed(),
+        segment.after.cast_signed(),
+        segment.through.cast_signed(),
+    ])?;
     let (mut next, end) = (segment.after + 1, segment.through + 1);
     loop {
         let bundle = rows.next()?.map(Bundle::read).transpose()?;
@@ -164,7 +158,7 @@ fn push_recent(
 /// `grown` was looked at before the snapshot.
 pub(super) fn list(
     connection: &Connection,
-    grown: &HashMap<StreamName, Arc<StreamState>>,
+    grown: &growth::States,
     prefix: &str,
     after: Option<&StreamName>,
     limit: usize,
@@ -179,16 +173,14 @@ pub(super) fn list(
     while streams.len() < limit
         && let Some(found) = rows.next()?
     {
-        let mut stream = row::stream(found)?;
-        if let Some(grown) = grown
-            .get(&stream.name)
-            .filter(|grown| grown.id == stream.id)
-        {
-            stream = StreamState::clone(grown);
-        }
+        let stream = row::stream(found)?;
         if !stream.name.as_str().starts_with(prefix) {
             break;
         }
+        let grown = grown.get(&stream.name).map(|grown| &**grown);
+        let Some(stream) = growth::longer(Some(stream), grown) else {
+            continue;
+        };
         if stream.presence(now) == Presence::Live {
             streams.push(stream);
         }

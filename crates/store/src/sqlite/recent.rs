@@ -3,8 +3,8 @@
 //! A hundred streams that grow at once would change a hundred pages of `entries` with each commit. Here they fill a few, one after
 //! the other; once there are many, those of one stream move to `entries` together. What has not moved is in memory as well:
 //!
-//! - A reader takes the row of the stream and `entries` from its snapshot, and what is not there from memory. Entries never change, and
-//!   the row says which there are, so it does not matter that memory is of another moment.
+//! - A reader takes `entries` from its snapshot, and what is not there from memory. Entries never change, and it knows which there are
+//!   (by the row of the stream, or from [`super::growth`]), so it does not matter that memory is of another moment.
 //! - What has moved stays in memory for a while, for readers with an older snapshot. One that is too late reads again.
 //! - Rows that have moved are removed from the front, when all before them have moved too. After a crash, those that are in `entries`
 //!   are known to have moved.
@@ -23,10 +23,10 @@ use super::row;
 /// Bigger ones fill pages of their own, and go to `entries` at once.
 pub(super) const ENTRY_BYTES_MAX: usize = 16 << 10;
 
-/// What an entry costs in memory beside its data.
-const OVERHEAD_BYTES: usize = 200;
+/// What an entry costs in memory beside its data, with what is known of its stream.
+const OVERHEAD_BYTES: usize = 400;
 
-/// How many of one stream move together, and so change as few pages as can be.
+/// A transaction may move so many, however few have come.
 const TOGETHER: usize = 64;
 
 type Key = (StreamId, u64);
@@ -128,6 +128,10 @@ impl Recent {
         Ok(recent)
     }
 
+    pub(super) fn last_row(&self) -> i64 {
+        self.last_row
+    }
+
     pub(super) fn shared(&self) -> RecentEntries {
         self.shared.clone()
     }
@@ -160,8 +164,8 @@ impl Recent {
         Ok(())
     }
 
-    /// Moves some to where they stay, if there are many: more than have come, so that they do not become more and more. Not those
-    /// of streams that the same transaction removes. Says of which streams.
+    /// Moves some to where they stay, if there are many: more than have come, and more bytes, so that they do not become more and more.
+    /// Not those of streams that the same transaction removes. Says of which streams.
     pub(super) fn move_some(
         &mut self,
         connection: &Connection,
@@ -169,24 +173,30 @@ impl Recent {
     ) -> Result<BTreeSet<StreamId>> {
         let mut streams = BTreeSet::new();
         let budget = TOGETHER.max(self.added.len() * 2);
+        let added_bytes = self.added.iter().map(|(.., size)| size + OVERHEAD_BYTES);
+        let bytes_budget = added_bytes.sum::<usize>() * 2;
         let (mut bytes, mut oldest_left) = (self.bytes, None);
         for (row, key) in &self.rows {
             let (stream, _) = key;
             if self.moved.contains(key) || removed.contains_key(stream) {
                 continue;
             }
-            let left = budget.saturating_sub(self.moved.len());
-            if bytes <= self.bytes_max || left == 0 {
+            let is_enough = |moved: &HashSet<Key>, bytes: usize| {
+                moved.len() >= budget && self.bytes - bytes >= bytes_budget
+            };
+            if bytes <= self.bytes_max || is_enough(&self.moved, bytes) {
                 oldest_left = Some(*row);
                 break;
             }
             streams.insert(*stream);
             let of_stream = self.row_of.range((*stream, 0)..=(*stream, u64::MAX));
             let mut packer = Packer::new(connection, *stream);
-            for (key, (_, size)) in of_stream.take(left) {
-                if let Some(data) = self.shared.get(key.0, key.1) {
-                    packer.push(key.1, data)?;
+            for (key, (_, size)) in of_stream {
+                if is_enough(&self.moved, bytes) {
+                    break;
                 }
+                let data = self.shared.get(key.0, key.1);
+                packer.push(key.1, data.ok_or_else(lost)?)?;
                 self.moved.insert(*key);
                 bytes = bytes.saturating_sub(size + OVERHEAD_BYTES);
             }
@@ -194,6 +204,7 @@ impl Recent {
         }
         let first_added = self.added.first().map(|(row, ..)| *row);
         let end = oldest_left.or(first_added).unwrap_or(self.last_row + 1);
+        let budget = budget.max(self.moved.len() * 2);
         self.remove_moved(connection, end, budget)?;
         Ok(streams)
     }
@@ -229,9 +240,12 @@ impl Recent {
         for stream in removed.keys() {
             let of_stream = self.row_of.range((*stream, 0)..=(*stream, u64::MAX));
             let keys: Vec<Key> = of_stream.map(|(key, _)| *key).collect();
-            for key in keys {
-                self.forget(&key);
-                self.shared.lock().remove(&key);
+            for key in &keys {
+                self.forget(key);
+            }
+            let mut data = self.shared.lock();
+            for key in &keys {
+                data.remove(key);
             }
         }
     }
@@ -262,6 +276,11 @@ impl Recent {
             self.bytes = self.bytes.saturating_sub(size + OVERHEAD_BYTES);
         }
     }
+}
+
+/// What is to be moved is in memory, or nothing may be removed.
+fn lost() -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure("an entry that has not moved is not in memory".into())
 }
 
 fn insert_recent(

@@ -1,10 +1,15 @@
 //! Streams that have only grown: their rows are behind, and nobody notices.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use holm_store::SqliteStreams;
+use futures_util::future::join_all;
+use holm_store::{Fault, FaultPoint, SqliteOptions, SqliteStreams};
 use holm_thread_log::{
-    Append, Command, Ending, Lifetime, Outcome, Refusal, StreamState, StreamStore, Touch,
+    Append, Claim, Command, Content, DocumentKey, DocumentWrite, Ending, Expect, Lifetime, Outcome,
+    Refusal, StreamState, StreamStore, Touch,
 };
 
 use crate::support::{NOW, add, append, count_numbered, create, make, name, numbered, open};
@@ -135,4 +140,93 @@ async fn one_that_expires_has_its_row_at_once() {
     decided.unwrap().unwrap();
     let deadline = rows(&path, "SELECT deadline FROM streams");
     assert_eq!(deadline, LATER.0 + 60_000);
+}
+
+/// A commit is in the database before it is in memory: whoever sees one of the two sees the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_hears_of_a_document_before_its_entry() {
+    let folder = folder();
+    let (go_on, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let options = SqliteOptions {
+        faults: Some(Arc::new(move |point| {
+            if point == FaultPoint::Visible {
+                let pause = wait.lock().unwrap();
+                assert!(pause.recv_timeout(Duration::from_millis(300)).is_err());
+            }
+            Fault::None
+        })),
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStreams::open(&folder.path().join("holm.db"), options).unwrap();
+    make(&store, "a").await;
+    let key = DocumentKey {
+        collection: "rows".to_owned(),
+        id: "a".to_owned(),
+    };
+    let append = Append {
+        documents: vec![DocumentWrite {
+            key: key.clone(),
+            expect: Expect::Absent,
+            content: Some(Content {
+                body: "1".into(),
+                terms: Vec::new(),
+            }),
+        }],
+        ..append("a", "entry")
+    };
+    let look = async {
+        while store.document(&key).await.unwrap().is_none() {}
+        head(&store, "a").await.tail_position
+    };
+    let (added, seen) = tokio::join!(add(&store, append), look);
+    added.unwrap();
+    assert_eq!(seen, 1);
+    drop(go_on);
+}
+
+/// One with ever new producers gets its row now and then: not all of them at once, some day.
+#[tokio::test]
+async fn producers_do_not_pile_up() {
+    let folder = folder();
+    let path = folder.path().join("holm.db");
+    let store = open(&path);
+    make(&store, "a").await;
+    for number in 0..200 {
+        let claim = Claim {
+            producer: format!("producer-{number}").parse().unwrap(),
+            epoch: 0,
+            seq: 0,
+        };
+        let append = Append {
+            producer: Some(claim),
+            ..append("a", "x")
+        };
+        add(&store, append).await.unwrap();
+    }
+    assert!(rows(&path, "SELECT count(*) FROM producers") > 100);
+}
+
+/// Small ones that came before do not let big ones gather.
+#[tokio::test]
+async fn what_waits_to_move_has_a_bound() {
+    let folder = folder();
+    let path = folder.path().join("holm.db");
+    let options = SqliteOptions {
+        recent_bytes_max: 800_000,
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStreams::open(&path, options).unwrap();
+    make(&store, "small").await;
+    make(&store, "big").await;
+    for _ in 0..4 {
+        let small = (0..500).map(|_| add(&store, append("small", "x")));
+        assert!(join_all(small).await.iter().all(Result::is_ok));
+    }
+    for _ in 0..8 {
+        let big = (0..60).map(|_| add(&store, append("big", vec![b'x'; 16_000])));
+        assert!(join_all(big).await.iter().all(Result::is_ok));
+    }
+    let waiting = rows(&path, "SELECT sum(length(data)) FROM recent_entries");
+    assert!(waiting < 4_000_000, "{waiting} bytes");
 }
