@@ -91,6 +91,7 @@ pub(super) async fn list_entries(
     (status = 403, description = "a token for another thread or without `append`, or its run has ended", body = Failure),
     (status = 404, body = Failure),
     (status = 409, description = "the thread is closed, or another run works on it", body = Failure),
+    (status = 507, description = "the thread is as large as a token may make it, or the disk is full", body = Failure),
 ))]
 pub(super) async fn append_entries(
     State(state): State<AppState>,
