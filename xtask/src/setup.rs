@@ -32,6 +32,8 @@ const fn package(name: &'static str, program: &'static str, purpose: Purpose) ->
 
 const PACKAGES: &[Package] = &[
     package("git", "git", Purpose::Tests),
+    // The allocator of the program is built with it.
+    package("make", "make", Purpose::Tests),
     // A sandbox inside a box: the seccomp profile `nested` is tested with it.
     package("bubblewrap", "bwrap", Purpose::Tests),
     // Images: pulls are tested against a registry on loopback.

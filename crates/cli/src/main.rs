@@ -33,7 +33,7 @@ use environment::Environment;
 
 /// The system's own takes a quarter of a server's time, most of it where one thread frees what another has allocated.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
