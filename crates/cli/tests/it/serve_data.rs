@@ -28,7 +28,7 @@ fn a_database_of_a_later_version_is_left_alone() {
     exit code: 1
     ----- stderr
     error: could not open the store
-      caused by: the database `[ROOT]/data/server/holm.db` has version 99, and this Holm knows versions up to 2
+      caused by: the database `[ROOT]/data/server/holm.db` has version 99, and this Holm knows versions up to 3
 
     hint: use the newer Holm that wrote it, or another data folder
     ");
