@@ -13,6 +13,7 @@
 pub mod conformance;
 mod fingerprint;
 mod git_server;
+mod loopback;
 mod postgres;
 mod repository;
 mod repository_kinds;
@@ -21,6 +22,7 @@ mod tls;
 
 pub use fingerprint::Fingerprint;
 pub use git_server::{GitServer, Push, Served};
+pub use loopback::own_loopback;
 pub use postgres::{PostgresServer, Stop};
 pub use repository::{TestRepository, TestRepositoryBuilder};
 pub use tiny_root::{tiny_root, tiny_root_archive};

@@ -78,7 +78,7 @@ impl TestServer {
         let mut server = Self {
             store: Arc::default(),
             behaviour: Arc::default(),
-            address: ([127, 0, 0, 1], 0).into(),
+            address: (holm_testkit::own_loopback(), 0).into(),
             serving: None,
         };
         *server.behaviour.token.lock().unwrap() = TOKEN.to_owned();
