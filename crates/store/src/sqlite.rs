@@ -36,7 +36,6 @@ use holm_thread_log::{
     Command, Decision, Document, DocumentKey, DocumentQuery, Feed, Hub, Page, ReadFrom, Result,
     Seen, StreamName, StreamState, StreamStore, Timestamp, Watch, visible,
 };
-
 use rusqlite::Connection;
 
 use self::checkpoint::Log;
@@ -95,9 +94,7 @@ impl SqliteStreams {
             committer: Some(committer),
         })
     }
-}
 
-impl SqliteStreams {
     /// Reads of one moment, and returns when memory is no longer behind it.
     async fn look<T: Send + 'static>(
         &self,

@@ -63,14 +63,12 @@ impl GrownStreams {
 }
 
 /// What a stream is, by its row and by what was found here before.
-pub(super) fn longer(row: Option<StreamState>, grown: Option<&StreamState>) -> Option<StreamState> {
-    match (row, grown) {
-        (Some(row), Some(grown))
-            if grown.id == row.id && grown.tail_position > row.tail_position =>
-        {
-            Some(grown.clone())
+pub(super) fn longer(row: StreamState, grown: Option<&StreamState>) -> StreamState {
+    match grown {
+        Some(grown) if grown.id == row.id && grown.tail_position > row.tail_position => {
+            grown.clone()
         }
-        (row, _) => row,
+        Some(_) | None => row,
     }
 }
 
@@ -153,6 +151,11 @@ impl Growth {
         self.shared.clone()
     }
 
+    pub(super) fn stream_of_name(&self, name: &StreamName) -> Option<StreamState> {
+        let states = self.shared.states();
+        states.get(name).map(|state| StreamState::clone(state))
+    }
+
     pub(super) fn stream(&self, id: StreamId) -> Option<&StreamState> {
         self.ahead.get(&id).map(|ahead| &*ahead.state)
     }
@@ -224,19 +227,20 @@ impl Growth {
 
     /// Brings the rows of streams up to date, whose entries move in the same transaction.
     pub(super) fn settle(
-        &mut self,
+        &self,
         connection: &Connection,
         changes: &Changes,
         moved: &BTreeSet<StreamId>,
     ) -> Result<()> {
         for id in moved {
             let carried = self.carried.get(id);
-            let state = match carried {
-                Some(_) => changes.streams.get(id),
-                None => self.stream(*id),
+            let state = match (changes.streams.get(id), carried) {
+                // Its row is written already.
+                (Some(_), None) => continue,
+                (Some(state), Some(_)) => Some(state),
+                (None, _) => self.stream(*id),
             };
-            let is_written = changes.streams.contains_key(id) && carried.is_none();
-            let Some(state) = state.filter(|_| !is_written) else {
+            let Some(state) = state else {
                 continue;
             };
             write::stream(connection, state)?;

@@ -30,8 +30,8 @@ impl Known<'_> {
         let connection = self.connection;
         match need {
             Need::Name(name) => {
-                let found = match self.growth.shared().get(&name) {
-                    Some(stream) => Some(StreamState::clone(&stream)),
+                let found = match self.growth.stream_of_name(&name) {
+                    Some(stream) => Some(stream),
                     None => stream_by_name(connection, &name)?,
                 };
                 facts.learn_name(name, found);

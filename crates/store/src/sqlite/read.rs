@@ -58,7 +58,8 @@ pub(super) fn page(
     wanted: &Wanted,
 ) -> Result<Option<Seen<Page>>> {
     let row = lookup::stream_by_name(connection, &wanted.name)?;
-    let stream = match visible(growth::longer(row, grown), wanted.now) {
+    let stream = row.map(|row| growth::longer(row, grown));
+    let stream = match visible(stream, wanted.now) {
         Ok(stream) => stream,
         Err(unseen) => return Ok(Some(Err(unseen))),
     };
@@ -178,9 +179,7 @@ pub(super) fn list(
             break;
         }
         let grown = grown.get(&stream.name).map(|grown| &**grown);
-        let Some(stream) = growth::longer(Some(stream), grown) else {
-            continue;
-        };
+        let stream = growth::longer(stream, grown);
         if stream.presence(now) == Presence::Live {
             streams.push(stream);
         }
